@@ -1,0 +1,193 @@
+-- name: execution_save
+INSERT INTO execution
+    (execution_id, provider, instance_id, idempotency_key, tool, arguments, context, reasoning, timeout, digest,
+     tool_version, runs, wake, "group", state, reason, actor, due_at, hold_id, hold_until, created_at, changed_at)
+VALUES
+    (:execution_id, :provider, :instance_id, :idempotency_key, :tool, :arguments, :context, :reasoning, :timeout,
+     :digest, :tool_version, :runs, :wake, :group, 'saved', NULL, 'harness', :at, :hold_id, :hold_until, :at, :at);
+
+-- name: execution_by_key
+SELECT * FROM execution
+WHERE provider = :provider AND instance_id = :instance_id AND idempotency_key = :idempotency_key;
+
+-- name: execution
+SELECT * FROM execution WHERE execution_id = :execution_id;
+
+-- name: execution_by_request
+SELECT * FROM execution WHERE provider = :provider AND instance_id = :instance_id AND request_id = :request_id;
+
+-- name: executions
+SELECT * FROM execution WHERE number > :after ORDER BY number LIMIT :limit;
+
+-- name: executions_in_state
+SELECT * FROM execution WHERE state = :state AND number > :after ORDER BY number LIMIT :limit;
+
+-- name: executions_unresolved_in_state
+SELECT * FROM execution
+WHERE state = :state AND number > :after
+    AND state IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt')
+ORDER BY number LIMIT :limit;
+
+-- name: executions_waiting
+SELECT * FROM execution
+WHERE provider = :provider AND instance_id = :instance_id AND state = 'waiting'
+ORDER BY deadline_at LIMIT :limit;
+
+-- name: execution_counts
+SELECT state, COUNT(*) AS count FROM execution GROUP BY state;
+
+-- name: transitions
+SELECT * FROM transition WHERE execution_id = :execution_id ORDER BY number;
+
+-- name: execution_abandon
+UPDATE execution
+SET state = 'abandoned', reason = :reason, actor = :actor, problem = NULL, due_at = NULL, hold_until = NULL,
+    finished_at = :at, changed_at = :at, cancel_due_at = :cancel_due_at, cancel_tries = 0
+WHERE execution_id = :execution_id AND state = :state;
+
+-- name: execution_keep_hold
+UPDATE execution SET hold_until = :until
+WHERE execution_id = :execution_id AND hold_id = :hold_id AND hold_until > :at;
+
+-- name: lease_due
+-- due_at moves to the end of the lease, so that a worker's death makes the execution due again by itself.
+UPDATE execution
+SET lease_number = lease_number + 1, lease_owner = :owner, lease_until = :until, due_at = :until
+WHERE number IN (
+    SELECT number FROM execution
+    WHERE due_at IS NOT NULL AND due_at <= :at AND (lease_until IS NULL OR lease_until <= :at)
+    ORDER BY due_at LIMIT :limit
+)
+RETURNING *;
+
+-- name: next_due_at
+-- A row under a lease counts from the lease's end; a few rows suffice, since a hint too late is found by the sweep.
+SELECT MIN(at) AS at FROM (
+    SELECT MAX(due_at, COALESCE(lease_until, 0)) AS at FROM execution
+    WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 100
+);
+
+-- name: lease_keep
+UPDATE execution
+SET lease_until = :until, due_at = CASE WHEN due_at < lease_until THEN due_at ELSE :until END
+WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at
+    AND state IN ('saved', 'submitting', 'waiting');
+
+-- name: lease_release
+-- A due_at before the lease's end was set by a notification meanwhile: the execution stays due.
+UPDATE execution
+SET due_at = CASE WHEN due_at < lease_until THEN due_at ELSE :due_at END,
+    lease_until = NULL, lease_owner = NULL, problem = :problem,
+    tries = CASE WHEN :problem IS NULL THEN 0 ELSE tries + 1 END
+WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at
+    AND state IN ('saved', 'submitting', 'waiting');
+
+-- name: begin_submission
+UPDATE execution
+SET state = 'submitting', reason = NULL, actor = 'worker', changed_at = :at,
+    tool_version = COALESCE(tool_version, :tool_version)
+WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at AND state = 'saved';
+
+-- name: is_submitting
+SELECT 1 FROM execution
+WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at AND state = 'submitting';
+
+-- name: attach
+UPDATE execution SET request_id = :request_id, request_created_at = :created_at, deadline_at = :deadline_at
+WHERE execution_id = :execution_id;
+
+-- name: attached_waits
+UPDATE execution SET state = 'waiting', reason = NULL, actor = 'worker', problem = NULL, tries = 0, changed_at = :at
+WHERE execution_id = :execution_id AND state = 'submitting';
+
+-- name: close_unstarted
+UPDATE execution
+SET state = :state, reason = :reason, actor = 'worker', problem = NULL, due_at = NULL, hold_until = NULL,
+    lease_until = NULL, lease_owner = NULL, decided_at = :decided_at, expires_at = :expires_at, note = :note,
+    finished_at = :at, changed_at = :at, cancel_due_at = CASE WHEN :cancel THEN :at END, cancel_tries = 0
+WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at
+    AND state IN ('saved', 'submitting', 'waiting');
+
+-- name: permit
+UPDATE execution
+SET state = 'permitted', reason = 'approved', actor = 'worker', problem = NULL, tries = 0, due_at = NULL,
+    lease_until = CASE runs WHEN 'worker' THEN lease_until END,
+    lease_owner = CASE runs WHEN 'worker' THEN lease_owner END,
+    decided_at = :decided_at, expires_at = :expires_at, note = :note, changed_at = :at
+WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at AND state = 'waiting'
+    AND runs = :runs AND :at < :expires_at;
+
+-- name: start
+UPDATE execution
+SET state = 'started', reason = 'approved', actor = 'worker', started_at = :at, changed_at = :at,
+    attempt_number = lease_number, lease_until = :until, hold_until = NULL
+WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at AND state = 'permitted'
+    AND runs = 'worker' AND :at < expires_at
+RETURNING *;
+
+-- name: claim
+UPDATE execution
+SET state = 'started', reason = 'claimed', actor = 'harness', started_at = :at, changed_at = :at,
+    claim_id = :claim_id, attempt_token_hash = :token_hash, lease_number = lease_number + 1,
+    attempt_number = lease_number + 1, lease_until = :until, lease_owner = :claim_id, hold_until = NULL
+WHERE execution_id = :execution_id AND state = 'permitted' AND runs = 'harness' AND :at + :margin <= expires_at
+    AND :at < expires_at
+RETURNING *;
+
+-- name: claim_again
+UPDATE execution SET attempt_token_hash = :token_hash, lease_until = MAX(lease_until, :until)
+WHERE execution_id = :execution_id AND state = 'started' AND claim_id = :claim_id AND lease_until > :at
+RETURNING *;
+
+-- name: attempt_renew
+UPDATE execution SET lease_until = MAX(lease_until, :until)
+WHERE execution_id = :execution_id AND attempt_number = :number AND state = 'started' AND lease_until > :at
+    AND attempt_token_hash IS :token_hash;
+
+-- name: attempt_finish
+UPDATE execution
+SET state = :state, reason = :reason, actor = :actor, result = :result, error = :error, changed_at = :at,
+    finished_at = :finished_at, lease_until = NULL, lease_owner = NULL
+WHERE execution_id = :execution_id AND state IN ('started', 'in_doubt')
+RETURNING *;
+
+-- name: settle
+UPDATE execution
+SET state = :state, reason = :reason, actor = :actor, error = :error, changed_at = :at, finished_at = :at
+WHERE execution_id = :execution_id AND state = 'in_doubt'
+RETURNING *;
+
+-- name: sweep_in_doubt
+UPDATE execution
+SET state = 'in_doubt', reason = 'lease_lost', actor = 'sweep', changed_at = :at, lease_until = NULL,
+    lease_owner = NULL
+WHERE number IN (
+    SELECT number FROM execution WHERE state = 'started' AND lease_until <= :at ORDER BY lease_until LIMIT :limit
+)
+RETURNING execution_id;
+
+-- name: sweep_lapsed
+UPDATE execution
+SET state = 'lapsed', reason = 'not_claimed', actor = 'sweep', changed_at = :at, finished_at = :at, hold_until = NULL
+WHERE number IN (
+    SELECT number FROM execution WHERE state = 'permitted' AND expires_at <= :at ORDER BY expires_at LIMIT :limit
+)
+RETURNING execution_id;
+
+-- name: sweep_held
+SELECT * FROM execution WHERE hold_until IS NOT NULL AND hold_until <= :at ORDER BY hold_until LIMIT :limit;
+
+-- name: lease_cancels
+UPDATE execution SET cancel_due_at = :until
+WHERE number IN (
+    SELECT number FROM execution
+    WHERE cancel_due_at IS NOT NULL AND cancel_due_at <= :at ORDER BY cancel_due_at LIMIT :limit
+)
+RETURNING *;
+
+-- name: cancel_settled
+UPDATE execution SET cancel_due_at = NULL WHERE execution_id = :execution_id;
+
+-- name: cancel_retry
+UPDATE execution SET cancel_due_at = :due_at, cancel_tries = cancel_tries + 1
+WHERE execution_id = :execution_id AND cancel_due_at IS NOT NULL;

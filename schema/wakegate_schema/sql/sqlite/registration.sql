@@ -1,0 +1,88 @@
+-- name: registration_add
+INSERT INTO registration
+    (registration_id, provider, name, state, sealed_secret, url, idempotency_key, instance_id, created_at,
+     expected_until, verified_at, retired_at)
+VALUES
+    (:registration_id, :provider, :name, :state, :sealed_secret, :url, :idempotency_key, :instance_id, :created_at,
+     :expected_until, :verified_at, :retired_at);
+
+-- name: registrations
+SELECT * FROM registration ORDER BY created_at, registration_id;
+
+-- name: registration
+SELECT * FROM registration WHERE registration_id = :registration_id;
+
+-- name: registration_expected_name
+SELECT registration_id FROM registration WHERE provider = :provider AND name = :name AND state = 'expected';
+
+-- name: registrations_of_instance
+SELECT * FROM registration
+WHERE provider = :provider AND instance_id = :instance_id AND state IN ('verified', 'superseded');
+
+-- name: registration_bind
+UPDATE registration SET state = 'verified', instance_id = :instance_id, verified_at = :at
+WHERE registration_id = :registration_id AND state IN ('expected', 'verified');
+
+-- name: registration_retire
+UPDATE registration SET state = 'retired', retired_at = :at
+WHERE registration_id = :registration_id AND state <> 'retired';
+
+-- name: registrations_retire
+UPDATE registration SET state = 'retired', retired_at = :at
+WHERE provider = :provider AND instance_id = :instance_id AND state <> 'retired';
+
+-- name: registrations_among
+SELECT registration_id, state, instance_id, retired_at FROM registration
+WHERE registration_id IN (VALUES (?){rows});
+
+-- name: instance_add
+INSERT INTO instance
+    (provider, instance_id, name, state, state_reason, delivery, sealed_credential, credential_expires_at,
+     created_at, retired_at)
+VALUES
+    (:provider, :instance_id, :name, :state, :state_reason, :delivery, :sealed_credential, :credential_expires_at,
+     :created_at, :retired_at);
+
+-- name: instances
+SELECT * FROM instance ORDER BY created_at, instance_id;
+
+-- name: instance
+SELECT * FROM instance WHERE provider = :provider AND instance_id = :instance_id;
+
+-- name: instance_named
+SELECT * FROM instance WHERE name = :name AND state <> 'retired';
+
+-- name: instance_set_credential
+UPDATE instance
+SET sealed_credential = :sealed, credential_expires_at = :expires_at, state = 'active', state_reason = NULL
+WHERE provider = :provider AND instance_id = :instance_id AND state <> 'retired';
+
+-- name: instance_park
+-- Not when the credential was replaced after it was used.
+UPDATE instance SET state = 'parked', state_reason = :reason
+WHERE provider = :provider AND instance_id = :instance_id AND state = 'active' AND sealed_credential = :seen;
+
+-- name: instance_retire
+UPDATE instance
+SET state = 'retired', state_reason = NULL, sealed_credential = NULL, credential_expires_at = NULL, retired_at = :at
+WHERE provider = :provider AND instance_id = :instance_id AND state <> 'retired';
+
+-- name: instance_make_due
+UPDATE execution SET due_at = :at, problem = NULL, tries = 0
+WHERE provider = :provider AND instance_id = :instance_id AND state IN ('saved', 'submitting', 'waiting');
+
+-- name: instance_cancels_due
+UPDATE execution SET cancel_due_at = :at
+WHERE provider = :provider AND instance_id = :instance_id AND cancel_due_at IS NOT NULL;
+
+-- name: instance_abandon
+-- Without its credential nothing can be cancelled any more.
+UPDATE execution
+SET state = 'abandoned', reason = 'instance_retired', actor = :actor, problem = NULL, due_at = NULL,
+    hold_until = NULL, finished_at = :at, changed_at = :at
+WHERE provider = :provider AND instance_id = :instance_id
+    AND state IN ('saved', 'submitting', 'waiting', 'permitted');
+
+-- name: instance_forget_cancels
+UPDATE execution SET cancel_due_at = NULL
+WHERE provider = :provider AND instance_id = :instance_id AND cancel_due_at IS NOT NULL;

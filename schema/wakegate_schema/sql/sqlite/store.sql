@@ -1,0 +1,50 @@
+-- name: migrations_applied
+SELECT number FROM migration;
+
+-- name: migration_done
+INSERT INTO migration (number, name, applied_at) VALUES (:number, :name, :at);
+
+-- name: probe
+UPDATE probe SET writes = writes + 1;
+
+-- name: clock_mark_read
+SELECT highest_at FROM clock_mark WHERE host = :host;
+
+-- name: clock_mark_raise
+INSERT INTO clock_mark (host, highest_at) VALUES (:host, :at)
+ON CONFLICT (host) DO UPDATE SET highest_at = MAX(highest_at, excluded.highest_at);
+
+-- name: anomaly_note
+-- The same thing again only counts.
+INSERT INTO anomaly (kind, provider, instance_id, subject_id, detail, first_at, last_at)
+VALUES (:kind, :provider, :instance_id, :subject_id, :detail, :at, :at)
+ON CONFLICT (kind, provider, instance_id, subject_id, detail)
+DO UPDATE SET count = count + 1, last_at = excluded.last_at;
+
+-- name: anomalies
+SELECT * FROM anomaly ORDER BY anomaly_id;
+
+-- name: prune_anomalies
+DELETE FROM anomaly WHERE anomaly_id IN (
+    SELECT anomaly_id FROM anomaly WHERE last_at <= :before ORDER BY last_at LIMIT :limit
+);
+
+-- name: prune_notifications
+DELETE FROM notification WHERE number IN (
+    SELECT number FROM notification WHERE keep_until <= :at ORDER BY keep_until LIMIT :limit
+);
+
+-- name: erase_payloads
+-- The tombstone stays: key, digest, request id and final state.
+UPDATE execution
+SET arguments = NULL, context = NULL, reasoning = NULL, note = NULL, result = NULL, error = NULL, erased_at = :at
+WHERE number IN (
+    SELECT number FROM execution
+    WHERE erased_at IS NULL AND finished_at IS NOT NULL AND finished_at <= :before
+    ORDER BY finished_at LIMIT :limit
+);
+
+-- name: erase_secrets
+-- A retired registration answers for eight days; then nothing it signs is known.
+UPDATE registration SET sealed_secret = x''
+WHERE state = 'retired' AND retired_at <= :before AND sealed_secret <> x'';

@@ -1,0 +1,72 @@
+"""The states an execution passes through, and the only arrows between them.
+
+The same arrows stand in the database (table `arrow`), which refuses every other change; a test holds the two equal.
+"""
+
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """Where an execution stands."""
+
+    SAVED = "saved"
+    """The exact call is durable; nothing was said to the provider."""
+    SUBMITTING = "submitting"
+    """A submission may have reached the provider; its request id is not known yet."""
+    WAITING = "waiting"
+    """The provider has the request; its decision is not on record here."""
+    PERMITTED = "permitted"
+    """A valid approval is on record and not yet spent."""
+    STARTED = "started"
+    """The permission is spent; the call may have begun."""
+    SUCCEEDED = "succeeded"
+    """The call ran and returned."""
+    FAILED = "failed"
+    """The call is known not to have happened."""
+    IN_DOUBT = "in_doubt"
+    """The call was started and nobody knows whether it happened. Never run again by the program."""
+    DENIED = "denied"
+    """A person or a policy said no."""
+    EXPIRED = "expired"
+    """Nobody decided before the deadline."""
+    CANCELLED = "cancelled"
+    """The request was cancelled at the provider."""
+    LAPSED = "lapsed"
+    """Approved, but the approval's `expires_at` came before the start."""
+    REFUSED = "refused"
+    """No decision can ever permit this call."""
+    UNOBTAINED = "unobtained"
+    """No decision could be had in time. Never called a denial."""
+    ABANDONED = "abandoned"
+    """The harness or an operator gave the call up before it started."""
+
+
+_S = State
+
+ARROWS: frozenset[tuple[State, State]] = frozenset(
+    {(_S.SAVED, to) for to in (_S.SUBMITTING, _S.REFUSED, _S.UNOBTAINED, _S.ABANDONED)}
+    | {(_S.SUBMITTING, to) for to in (_S.WAITING, _S.REFUSED, _S.UNOBTAINED, _S.ABANDONED)}
+    | {
+        (_S.WAITING, to)
+        for to in (
+            _S.PERMITTED,
+            _S.DENIED,
+            _S.EXPIRED,
+            _S.CANCELLED,
+            _S.LAPSED,
+            _S.REFUSED,
+            _S.UNOBTAINED,
+            _S.ABANDONED,
+        )
+    }
+    | {(_S.PERMITTED, to) for to in (_S.STARTED, _S.LAPSED, _S.ABANDONED)}
+    | {(_S.STARTED, to) for to in (_S.SUCCEEDED, _S.FAILED, _S.IN_DOUBT, _S.LAPSED)}
+    | {(_S.IN_DOUBT, to) for to in (_S.SUCCEEDED, _S.FAILED)}
+)
+"""Every change of state that exists (DESIGN, "Records and states")."""
+
+UNSTARTED: frozenset[State] = frozenset({_S.SAVED, _S.SUBMITTING, _S.WAITING, _S.PERMITTED})
+"""States from which a call can still be abandoned."""
+
+RESOLVED: frozenset[State] = frozenset(State) - UNSTARTED - {_S.STARTED, _S.IN_DOUBT}
+"""States that no arrow leaves."""

@@ -1,0 +1,30 @@
+"""The store: what is on record, and the verbs that read and change it."""
+
+from wakegate_schema.store.errors import (
+    InvariantViolated,
+    KeyConflict,
+    NotAllowed,
+    NotFound,
+    StoreError,
+    StoreMisplaced,
+    StoreMissing,
+    StoreOutdated,
+    StoreUnavailable,
+)
+from wakegate_schema.store.opening import Mode, open_store
+from wakegate_schema.store.store import Store
+
+__all__ = [
+    "InvariantViolated",
+    "KeyConflict",
+    "Mode",
+    "NotAllowed",
+    "NotFound",
+    "Store",
+    "StoreError",
+    "StoreMisplaced",
+    "StoreMissing",
+    "StoreOutdated",
+    "StoreUnavailable",
+    "open_store",
+]

@@ -1,0 +1,57 @@
+"""What can go wrong with a store."""
+
+from wakegate_schema.errors import WakegateError
+
+
+class StoreError(WakegateError):
+    """The store refused."""
+
+    reason = "store_error"
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be written now; nothing was promised. Try again."""
+
+    reason = "store_unavailable"
+
+
+class StoreMissing(StoreError):
+    """There is no store here; run `wakegate db migrate` or start a service to make one."""
+
+    reason = "store_missing"
+
+
+class StoreOutdated(StoreError):
+    """The store was made by another version of wakegate; run `wakegate db migrate`."""
+
+    reason = "store_outdated"
+
+
+class StoreMisplaced(StoreError):
+    """The store may not lie here."""
+
+    reason = "store_misplaced"
+
+
+class InvariantViolated(StoreError):
+    """The database refused a change that must never happen."""
+
+    reason = "invariant_violated"
+
+
+class NotFound(StoreError):
+    """There is no such thing in the store."""
+
+    reason = "not_found"
+
+
+class KeyConflict(StoreError):
+    """This idempotency key was used for another call; make a new key for a new attempt."""
+
+    reason = "idempotency_conflict"
+
+
+class NotAllowed(StoreError):
+    """The record's present state does not allow this."""
+
+    reason = "not_allowed"

@@ -1,0 +1,158 @@
+"""Group commit: whatever waits is written in one transaction and answered after one sync of the disk."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import structlog
+
+from wakegate_schema.store.errors import StoreError, StoreUnavailable
+from wakegate_schema.store.sqlite import SqliteEngine
+from wakegate_schema.store.transaction import Transaction
+
+_log = structlog.get_logger()
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+Verb = Callable[[Transaction, Sequence[_T]], Sequence[_R]]
+
+MAX_BATCH = 256
+"""Items in one transaction; keeps a commit short."""
+MAX_WAITING = 10_000
+"""Items waiting for a commit; more are refused, so that memory stays bounded."""
+
+
+@dataclass(slots=True)
+class _Job:
+    verb: Verb[Any, Any]
+    item: Any
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+    answer: Any = None
+    """The result, or the exception to raise."""
+
+
+class GroupCommit:
+    """One writer thread with one connection. Verbs get whatever of their kind waits, as one batch."""
+
+    def __init__(self, engine: SqliteEngine) -> None:
+        """Take the engine; the thread starts with the first write."""
+        self._engine = engine
+        self._waiting: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    async def do(self, verb: Verb[_T, _R], item: _T) -> _R:
+        """Run a verb on one item and return its result once that is durable.
+
+        Raises what the verb raised for this item, or `StoreUnavailable` when it was not, or may not have been,
+        committed. A caller that stops waiting before its batch is taken is left out of it.
+        """
+        if self._closed:
+            raise StoreUnavailable("the store is closed", reason="closed")
+        if self._waiting.qsize() >= MAX_WAITING:
+            raise StoreUnavailable("too many writes are waiting; try again", reason="overloaded")
+        loop = asyncio.get_running_loop()
+        job = _Job(verb, item, loop.create_future(), loop)
+        self._waiting.put(job)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="wakegate-writer", daemon=True)
+            self._thread.start()
+        answer: _R = await job.future
+        return answer
+
+    async def close(self) -> None:
+        """Commit what waits and end the thread. Repeats are no-ops."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._thread is not None:
+            self._waiting.put(None)
+            await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        while batch := self._take():
+            try:
+                with self._engine.transaction() as transaction:
+                    self._apply(transaction, batch)
+            except StoreError as error:
+                _answer_all(batch, error)
+            except Exception as error:  # noqa: BLE001 - the thread must live; every caller is told
+                _log.exception("a batch failed", action="commit_failed")
+                _answer_all(batch, StoreUnavailable(f"the store failed: {type(error).__name__}"))
+            _deliver(batch)
+        self._engine.close()
+
+    def _take(self) -> list[_Job]:
+        """Wait for work; return all that waits, or nothing when it is time to end."""
+        while True:
+            batch: list[_Job] = []
+            job = self._waiting.get()
+            while job is not None:
+                if not job.future.cancelled():
+                    batch.append(job)
+                if len(batch) >= MAX_BATCH:
+                    return batch
+                try:
+                    job = self._waiting.get_nowait()
+                except queue.Empty:
+                    break
+            else:
+                if batch:
+                    self._waiting.put(None)
+                return batch
+            if batch:
+                return batch
+
+    def _apply(self, transaction: Transaction, batch: list[_Job]) -> None:
+        kinds: dict[Verb[Any, Any], list[_Job]] = {}
+        for job in batch:
+            kinds.setdefault(job.verb, []).append(job)
+        for verb, jobs in kinds.items():
+            if len(jobs) == 1 or not self._attempt(transaction, verb, jobs):
+                for job in jobs:
+                    self._attempt(transaction, verb, [job])
+
+    def _attempt(self, transaction: Transaction, verb: Verb[Any, Any], jobs: list[_Job]) -> bool:
+        """Run a verb on a batch so that a failure leaves no trace of it."""
+        with self._engine.savepoint() as savepoint:
+            try:
+                answers = verb(transaction, [job.item for job in jobs])
+                for job, answer in zip(jobs, answers, strict=True):
+                    job.answer = answer
+            except Exception as error:
+                translated = self._engine.translate(error)
+                if isinstance(translated, StoreUnavailable):
+                    raise translated from error
+                savepoint.undo()
+                _answer_all(jobs, translated)
+                return False
+        return True
+
+
+def _answer_all(jobs: list[_Job], error: Exception) -> None:
+    for job in jobs:
+        job.answer = error
+
+
+def _deliver(batch: list[_Job]) -> None:
+    loops: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    for job in batch:
+        loops.setdefault(job.loop, []).append(job)
+    for loop, jobs in loops.items():
+        with suppress(RuntimeError):  # the loop has ended, and with it everybody who waited
+            loop.call_soon_threadsafe(_settle, jobs)
+
+
+def _settle(jobs: list[_Job]) -> None:
+    for job in jobs:
+        if job.future.done():
+            continue
+        if isinstance(job.answer, Exception):
+            job.future.set_exception(job.answer)
+        else:
+            job.future.set_result(job.answer)

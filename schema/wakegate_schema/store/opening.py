@@ -1,0 +1,75 @@
+"""Opening a store by its URL."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Literal
+
+from wakegate_schema import clock
+from wakegate_schema.store import migrations, placement
+from wakegate_schema.store.doorbell import Doorbell
+from wakegate_schema.store.errors import StoreMissing, StoreOutdated
+from wakegate_schema.store.group_commit import GroupCommit
+from wakegate_schema.store.queries import load
+from wakegate_schema.store.reader import Reader
+from wakegate_schema.store.sqlite import SqliteEngine, create
+from wakegate_schema.store.store import Store
+from wakegate_schema.store.transaction import Transaction
+
+Mode = Literal["service", "use", "read"]
+
+
+async def open_store(url: str, *, mode: Mode) -> Store:
+    """Open the store that a database URL names.
+
+    Args:
+        url: `sqlite:///relative.db` or `sqlite:////absolute.db`.
+        mode: `service` makes and migrates the store; `use` and `read` only take one that is there and up to date.
+
+    Raises:
+        StoreMissing: there is none, and this mode makes none.
+        StoreOutdated: its schema is not this program's.
+        StoreMisplaced: it may not lie there.
+        StoreUnavailable: it cannot be opened now.
+    """
+    path = sqlite_path(url)
+    queries = load("wakegate_schema", "sql/sqlite")
+    if mode == "service":
+        await asyncio.to_thread(_prepare, path, SqliteEngine(path, queries))
+    elif not path.is_file():
+        raise StoreMissing(f"there is no store at {path}; start a service or run `wakegate db migrate` to make one")
+    reader = Reader(path, queries)
+    try:
+        migrations.check(await reader.read(_applied))
+    except BaseException:
+        await reader.close()
+        raise
+    return Store(GroupCommit(SqliteEngine(path, queries)), reader, Doorbell(path))
+
+
+def sqlite_path(url: str) -> Path:
+    """Return the file that a `sqlite:///` URL names. Raises ValueError for anything else."""
+    prefix = "sqlite:///"
+    if not url.startswith(prefix) or len(url) == len(prefix):
+        raise ValueError("a database URL looks like sqlite:///wakegate.db or sqlite:////var/lib/wakegate/wakegate.db")
+    return Path(url.removeprefix(prefix))
+
+
+def _prepare(path: Path, engine: SqliteEngine) -> None:
+    placement.check(path)
+    if not path.exists():
+        placement.check_creator(path)
+        create(path)
+    try:
+        migrations.migrate(engine, clock.now())
+    finally:
+        engine.close()
+
+
+def _applied(transaction: Transaction) -> set[int]:
+    try:
+        return {row["number"] for row in transaction.all("migrations_applied")}
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            raise StoreOutdated("the file holds no wakegate store; run `wakegate db migrate`") from error
+        raise

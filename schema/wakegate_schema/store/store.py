@@ -1,0 +1,343 @@
+"""The store: every verb by which the parties read and change what is on record.
+
+Each verb is one transaction, or part of one: whatever waits is committed together (group commit), and a verb
+returns only after its commit is on disk. A verb raises `StoreUnavailable` when its commit could not be made or
+its answer was lost; then nothing is promised, and the caller reads again before it acts.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, Self
+
+from wakegate_schema.records import (
+    Anomaly,
+    Approval,
+    Arrival,
+    Binding,
+    Challenge,
+    Claimed,
+    Closing,
+    Execution,
+    Instance,
+    Lease,
+    Notification,
+    Outcome,
+    Pruned,
+    Receipt,
+    Registration,
+    RequestIdentity,
+    Suspension,
+    Swept,
+    Transition,
+    Wake,
+)
+from wakegate_schema.states import State
+from wakegate_schema.store.doorbell import Doorbell
+from wakegate_schema.store.group_commit import GroupCommit
+from wakegate_schema.store.reader import Reader
+from wakegate_schema.store.verbs import (
+    anomalies,
+    attempts,
+    executions,
+    instances,
+    leases,
+    notifications,
+    registrations,
+    retention,
+    wakes,
+)
+
+
+class Store:
+    """One process's way into the store. Open it with `open_store`, close it with `close` or `async with`."""
+
+    def __init__(self, writer: GroupCommit, reader: Reader, doorbell: Doorbell) -> None:
+        """Take the parts that `open_store` made."""
+        self._writer = writer
+        self._reader = reader
+        self._doorbell = doorbell
+
+    async def __aenter__(self) -> Self:
+        """Return the store itself."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Commit what waits and let go of the database."""
+        self._doorbell.close()
+        await self._writer.close()
+        await self._reader.close()
+
+    async def probe(self) -> None:
+        """Make a real, durable write. Raises `StoreUnavailable` when that does not work now."""
+        await self._writer.do(retention.probe, None)
+
+    async def changed(self, since: int, timeout: float) -> int:
+        """Wait until anybody has committed something since change number `since`, at most `timeout` seconds.
+
+        Returns the number of the latest change noticed; hand it in next time, so that nothing is missed between
+        two calls, however many wait. Begin with -1, which returns at once.
+        """
+        return await self._doorbell.wait(since, timeout)
+
+    # Registrations and instances
+
+    async def add_registration(self, registration: Registration) -> None:
+        """Save a registration. Raises `NotAllowed` when its id, or its name at this provider, is taken."""
+        await self._writer.do(registrations.add, registration)
+
+    async def registrations(self) -> list[Registration]:
+        """Return every registration, oldest first."""
+        return await self._reader.read(registrations.every)
+
+    async def bind(self, challenge: Challenge) -> Binding:
+        """Bind the challenged instance to its registration, or say why not (DESIGN, "The receiver's answers")."""
+        return await self._writer.do(registrations.bind, challenge)
+
+    async def retire_registration(self, registration_id: str, at: int) -> None:
+        """Give up a registration: nothing it signs from now on is acted on. Repeats are no-ops."""
+        await self._writer.do(registrations.retire, (registration_id, at))
+
+    async def add_instance(self, instance: Instance, registration_id: str | None) -> None:
+        """Save an instance with its sealed credential.
+
+        With a registration, that must be verified and bound to this very instance. Repeating the same instance
+        replaces its credential. Raises `NotAllowed` naming what stands in the way.
+        """
+        await self._writer.do(instances.add, (instance, registration_id))
+
+    async def set_credential(
+        self, provider: str, instance_id: str, sealed: bytes, expires_at: int | None, at: int
+    ) -> None:
+        """Replace the credential and unpark the instance: all that waited for it becomes due.
+
+        Raises `NotFound`, or `NotAllowed` when the instance is retired.
+        """
+        await self._writer.do(instances.set_credential, (provider, instance_id, sealed, expires_at, at))
+
+    async def instances(self) -> list[Instance]:
+        """Return every instance, oldest first."""
+        return await self._reader.read(instances.every)
+
+    async def instance(self, provider: str, instance_id: str) -> Instance:
+        """Return one instance. Raises `NotFound`."""
+        return await self._reader.read(instances.one, provider, instance_id)
+
+    async def park_instance(
+        self, provider: str, instance_id: str, reason: str, at: int, seen_credential: bytes
+    ) -> None:
+        """Stop using a credential that the provider refused, unless it was replaced meanwhile."""
+        await self._writer.do(instances.park, (provider, instance_id, reason, at, seen_credential))
+
+    async def retire_instance(self, provider: str, instance_id: str, actor: str, at: int) -> int:
+        """Abandon what is unfinished and erase the credential, in one commit. Repeats are no-ops.
+
+        Returns how many executions were abandoned. Raises `NotFound`.
+        """
+        return await self._writer.do(instances.retire, (provider, instance_id, actor, at))
+
+    # Notifications
+
+    async def record(self, arrival: Arrival) -> Receipt:
+        """Record a verified notification and make the execution it names due. Durable when this returns."""
+        return await self._writer.do(notifications.record, arrival)
+
+    async def notification(self, event_id: str) -> list[Notification]:
+        """Return the notifications with this event id: one per provider that used it."""
+        return await self._reader.read(notifications.one, event_id)
+
+    async def notifications(self, after: int = 0, limit: int = 500) -> list[tuple[int, Notification]]:
+        """Return a page of notifications with their row numbers, in order of receipt, after row `after`."""
+        return await self._reader.read(notifications.page, after, limit)
+
+    async def anomalies(self) -> list[Anomaly]:
+        """Return what cannot be, oldest first."""
+        return await self._reader.read(anomalies.every)
+
+    # Saving and looking
+
+    async def save(self, suspension: Suspension) -> Execution:
+        """Save a call. The same key with the same call returns the execution saved before.
+
+        Raises `KeyConflict` for the same key with anything else, `NotFound` for an unknown instance, `NotAllowed`
+        for a retired one.
+        """
+        return await self._writer.do(executions.save, suspension)
+
+    async def execution(self, execution_id: str) -> Execution:
+        """Return one execution. Raises `NotFound`."""
+        return await self._reader.read(executions.one, execution_id)
+
+    async def find_execution(self, provider: str, instance_id: str, request_id: str) -> Execution | None:
+        """Return the execution that waits for this request, if it was saved here."""
+        return await self._reader.read(executions.by_request, provider, instance_id, request_id)
+
+    async def executions(
+        self, after: int = 0, limit: int = 500, state: State | None = None
+    ) -> list[tuple[int, Execution]]:
+        """Return a page of executions with their row numbers, oldest first, after row `after`."""
+        return await self._reader.read(executions.page, after, limit, state)
+
+    async def transitions(self, execution_id: str) -> list[Transition]:
+        """Return every change of an execution's state, oldest first."""
+        return await self._reader.read(executions.transitions, execution_id)
+
+    async def count_states(self) -> dict[State, int]:
+        """Return how many executions are in each state that has any."""
+        return await self._reader.read(executions.counts)
+
+    async def abandon(self, execution_id: str, reason: str, actor: str, at: int) -> Execution:
+        """Give up an execution that has not started, and owe its cancel. A resolved one is returned as it is.
+
+        Raises `NotFound`, or `NotAllowed` when the call has started: it may be happening.
+        """
+        return await self._writer.do(executions.abandon, (execution_id, reason, actor, at))
+
+    async def keep_hold(self, execution_id: str, hold_id: str, until: int, at: int) -> bool:
+        """Lengthen a hold. False when it was lost: the execution is, or will be, abandoned."""
+        return await self._writer.do(executions.keep_hold, (execution_id, hold_id, until, at))
+
+    # The worker's lease
+
+    async def lease_due(self, owner: str, limit: int, at: int, until: int) -> list[Execution]:
+        """Lease up to `limit` unstarted executions that are due, soonest first.
+
+        An unresolved lease makes the execution due again at `until`.
+        """
+        return await self._writer.do(leases.take, (owner, limit, at, until))
+
+    async def next_due_at(self) -> int | None:
+        """Return when the soonest unstarted execution becomes due, or None when nothing will."""
+        return await self._reader.read(leases.next_due_at)
+
+    async def keep_lease(self, lease: Lease, at: int, until: int) -> bool:
+        """Lengthen a lease before the start. False when it was lost: stop working on the execution."""
+        return await self._writer.do(leases.keep, (lease, at, until))
+
+    async def release(self, lease: Lease, due_at: int, problem: str | None, at: int) -> bool:
+        """Give a lease back and look again at `due_at`, or now if something came in meanwhile.
+
+        A `problem` counts as a try that brought nothing; None clears both. False when the lease was lost.
+        """
+        return await self._writer.do(leases.release, (lease, due_at, problem, at))
+
+    async def begin_submission(self, lease: Lease, tool_version: str | None, at: int) -> bool:
+        """saved → submitting, before the first byte goes out. `tool_version` is kept if none was declared.
+
+        True also when it was submitting already; False when the lease or the state was lost.
+        """
+        return await self._writer.do(leases.begin_submission, (lease, tool_version, at))
+
+    async def attach(self, execution_id: str, request: RequestIdentity, at: int) -> Execution:
+        """Record the request's identity, in any state; submitting → waiting.
+
+        Due at once when its notification came first. Repeats are no-ops; another identity than the recorded one
+        raises `InvariantViolated`. Returns the execution as it is now.
+        """
+        return await self._writer.do(leases.attach, (execution_id, request, at))
+
+    async def close_unstarted(self, lease: Lease, closing: Closing, at: int) -> bool:
+        """End an execution that will not start. False when the lease or the state was lost."""
+        return await self._writer.do(leases.close, (lease, closing, at))
+
+    async def permit(self, lease: Lease, approval: Approval, at: int) -> bool:
+        """waiting → permitted, for a harness-run execution. False when the lease, the state or the time was lost."""
+        return await self._writer.do(attempts.permit, (lease, approval, at))
+
+    async def start(self, lease: Lease, approval: Approval, at: int, until: int) -> Execution | None:
+        """waiting → permitted → started, in one commit, for a worker-run execution. Spends the permission.
+
+        Guarded by state, lease and `at < expires_at`. Returns None when the guard does not hold. When this raises
+        `StoreUnavailable`, read the execution again: it is yours only if it says started under this lease's number.
+        """
+        return await self._writer.do(attempts.start, (lease, approval, at, until))
+
+    async def mark_clock(self, host: str, at: int) -> int:
+        """Raise this host's highest wall clock reading to `at`; return the highest before that (µs, 0 for none)."""
+        return await self._writer.do(attempts.mark_clock, (host, at))
+
+    # The attempt
+
+    async def claim(self, execution_id: str, claim_id: str, at: int, until: int, margin: int) -> Claimed | Execution:
+        """permitted → started, for a harness that runs the call itself. `claim_id` is the claimer's choice.
+
+        A repeat with the same id returns the same attempt with a fresh token, while it is running. Anything that
+        does not permit a start (state, another's claim, less than `margin` µs before expires_at) returns the
+        execution as it is instead. Raises `NotFound`.
+        """
+        return await self._writer.do(attempts.claim, (execution_id, claim_id, at, until, margin))
+
+    async def renew(self, lease: Lease, at: int, until: int, token: str | None = None) -> bool:
+        """Say that the attempt still runs. False when it is in doubt or settled. A claim's needs its token."""
+        return await self._writer.do(attempts.renew, (lease, at, until, token))
+
+    async def finish(self, lease: Lease, outcome: Outcome, at: int, token: str | None = None) -> Execution:
+        """Record how the attempt ended; also late, when it was in doubt. A claim's needs its token.
+
+        Repeats are no-ops. A word against what a person has settled is kept as an anomaly. Returns the execution
+        as it is now. Raises `NotAllowed` when this attempt does not exist or the token is not its own.
+        """
+        return await self._writer.do(attempts.finish, (lease, outcome, at, token))
+
+    async def settle(self, execution_id: str, *, happened: bool, by: str, note: str, at: int) -> Execution:
+        """in_doubt → succeeded or failed, on a person's word.
+
+        Raises `NotFound`, or `NotAllowed` from any other state.
+        """
+        return await self._writer.do(attempts.settle, (execution_id, happened, by, note, at))
+
+    async def settle_by_probe(self, execution_id: str, outcome: Outcome, at: int) -> bool:
+        """in_doubt → succeeded or failed, on the word of the tool's probe. False when it is not in doubt any more."""
+        return await self._writer.do(attempts.settle_by_probe, (execution_id, outcome, at))
+
+    async def in_doubt(self, after: int = 0, limit: int = 500) -> list[tuple[int, Execution]]:
+        """Return a page of executions in doubt, oldest first."""
+        return await self.executions(after, limit, State.IN_DOUBT)
+
+    # The sweep
+
+    async def sweep(self, at: int, limit: int = 200) -> Swept:
+        """Act on what time has done: started calls whose lease ran out, approvals that lapsed, holds that were lost."""
+        return await self._writer.do(leases.sweep, (at, limit))
+
+    async def lease_cancels(self, limit: int, at: int, until: int) -> list[Execution]:
+        """Return executions that owe the provider a cancel, each due again at `until`."""
+        return await self._writer.do(leases.take_cancels, (limit, at, until))
+
+    async def cancel_settled(self, execution_id: str) -> None:
+        """The provider has answered: no cancel is owed any more."""
+        await self._writer.do(leases.cancel_settled, execution_id)
+
+    async def cancel_retry(self, execution_id: str, due_at: int) -> None:
+        """The cancel did not get through: try again at `due_at`."""
+        await self._writer.do(leases.cancel_retry, (execution_id, due_at))
+
+    async def lease_wakes(self, limit: int, at: int, until: int) -> list[Wake]:
+        """Return wakes that are owed, each due again at `until`."""
+        return await self._writer.do(wakes.take, (limit, at, until))
+
+    async def wake_delivered(self, wake_id: str, at: int) -> None:
+        """The harness has acknowledged the wake."""
+        await self._writer.do(wakes.delivered, (wake_id, at))
+
+    async def wake_failed(self, wake_id: str, due_at: int | None, problem: str) -> None:
+        """The wake did not get through: try again at `due_at`, or never (undelivered, visible) for None."""
+        await self._writer.do(wakes.failed, (wake_id, due_at, problem))
+
+    async def wakes(self, execution_id: str) -> list[Wake]:
+        """Return an execution's wakes, oldest first."""
+        return await self._reader.read(wakes.of_execution, execution_id)
+
+    async def count_wakes(self) -> dict[Literal["owed", "delivered", "undelivered"], int]:
+        """Return how many wakes are in each state that has any."""
+        return await self._reader.read(wakes.counts)
+
+    async def prune(self, at: int, erase_finished_before: int, limit: int = 500) -> Pruned:
+        """Take one bounded step of retention (DESIGN, "Retention"). Tombstones stay."""
+        return await self._writer.do(retention.prune, (at, erase_finished_before, limit))
+
+    async def pending_requests(self, provider: str, instance_id: str) -> Sequence[Execution]:
+        """Return up to 64 waiting executions of an instance, the soonest deadline first."""
+        return await self._reader.read(executions.waiting, provider, instance_id, 64)

@@ -1,0 +1,47 @@
+"""The turn lock: who writes next, fairly, among all processes on one machine.
+
+SQLite lets a waiting writer sleep and try again, so that one of two busy writers can starve for seconds. Two
+advisory file locks make a queue of it: whoever waits holds `next`, and only then may wait for `turn`.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+
+
+class TurnLock:
+    """A lock on two files beside the database, taken before every write transaction."""
+
+    def __init__(self, database: Path, *, mode: int) -> None:
+        """Open (or make, with permission bits `mode`) the two files beside `database`."""
+        self._next = _open(database.with_name(database.name + "-next"), mode)
+        self._turn = _open(database.with_name(database.name + "-turn"), mode)
+
+    def __enter__(self) -> None:
+        """Wait for the turn; the kernel wakes the one that waits."""
+        fcntl.flock(self._next, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(self._turn, fcntl.LOCK_EX)
+        finally:
+            fcntl.flock(self._next, fcntl.LOCK_UN)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the next one have it."""
+        fcntl.flock(self._turn, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Let go of both files."""
+        os.close(self._next)
+        os.close(self._turn)
+
+
+def _open(path: Path, mode: int) -> int:
+    try:
+        made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    except FileExistsError:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    os.fchmod(made, mode)
+    return made

@@ -1,0 +1,155 @@
+"""The attempt: a permission is spent by the commit of `started`, once, and its outcome recorded."""
+
+import hashlib
+import secrets
+from dataclasses import asdict
+
+from wakegate_schema.records import Approval, Claimed, Execution, Lease, Outcome
+from wakegate_schema.states import State
+from wakegate_schema.store.errors import NotAllowed
+from wakegate_schema.store.transaction import Row, Transaction, each
+from wakegate_schema.store.verbs import anomalies, executions, mapping
+
+_PERSON = "operator:"
+"""How the actor of a person's word begins."""
+
+
+@each
+def permit(tx: Transaction, item: tuple[Lease, Approval, int]) -> bool:
+    """waiting → permitted, for a harness to claim."""
+    lease, approval, at = item
+    return tx.change("permit", asdict(lease) | asdict(approval) | {"at": at, "runs": "harness"}) == 1
+
+
+@each
+def start(tx: Transaction, item: tuple[Lease, Approval, int, int]) -> Execution | None:
+    """waiting → permitted → started, for the worker that holds the lease."""
+    lease, approval, at, until = item
+    params = asdict(lease) | asdict(approval) | {"at": at, "until": until, "runs": "worker"}
+    if tx.change("permit", params) != 1:
+        return None
+    row = tx.first("start", params)
+    if row is None:
+        raise NotAllowed(f"execution {lease.execution_id} was permitted but could not be started")
+    return mapping.execution(row)
+
+
+@each
+def mark_clock(tx: Transaction, item: tuple[str, int]) -> int:
+    """Raise the host's highest reading; return the one before."""
+    host, at = item
+    row = tx.first("clock_mark_read", {"host": host})
+    tx.change("clock_mark_raise", {"host": host, "at": at})
+    return 0 if row is None else row["highest_at"]
+
+
+@each
+def claim(tx: Transaction, item: tuple[str, str, int, int, int]) -> Claimed | Execution:
+    """permitted → started, for a harness; a running claim's repeat gets the same attempt."""
+    execution_id, claim_id, at, until, margin = item
+    token = secrets.token_urlsafe(32)
+    params = {
+        "execution_id": execution_id, "claim_id": claim_id, "at": at, "until": until, "margin": margin,
+        "token_hash": _hash(token),
+    }  # fmt: skip
+    row = tx.first("claim", params) or tx.first("claim_again", params)
+    if row is None:
+        return executions.one(tx, execution_id)
+    return Claimed(mapping.execution(row), token)
+
+
+@each
+def renew(tx: Transaction, item: tuple[Lease, int, int, str | None]) -> bool:
+    """Lengthen the lease of a running attempt."""
+    lease, at, until, token = item
+    return tx.change("attempt_renew", asdict(lease) | {"at": at, "until": until, "token_hash": _hash(token)}) == 1
+
+
+@each
+def finish(tx: Transaction, item: tuple[Lease, Outcome, int, str | None]) -> Execution:
+    """Record the attempt's outcome, in time or late."""
+    lease, outcome, at, token = item
+    row = executions.require(tx, lease.execution_id)
+    if row["attempt_number"] != lease.number or row["attempt_token_hash"] != _hash(token):
+        raise NotAllowed(f"execution {lease.execution_id} has no such attempt", reason="not_your_attempt")
+    state = State(row["state"])
+    target = _target(state, outcome)
+    if state in (State.STARTED, State.IN_DOUBT):
+        if target is not state:
+            _record(tx, row, outcome, target, at)
+    elif not _says_the_same(row, outcome):
+        _note_late_word(tx, row, outcome, at)
+    return executions.one(tx, lease.execution_id)
+
+
+@each
+def settle(tx: Transaction, item: tuple[str, bool, str, str, int]) -> Execution:
+    """in_doubt → succeeded or failed, on a person's word."""
+    execution_id, happened, by, note, at = item
+    row = executions.require(tx, execution_id)
+    if row["state"] != State.IN_DOUBT:
+        raise NotAllowed(f"execution {execution_id} is {row['state']}, not in_doubt; there is nothing to resolve")
+    state = State.SUCCEEDED if happened else State.FAILED
+    reason = "resolved_happened" if happened else "resolved_did_not_happen"
+    _settle(tx, execution_id, state=state, reason=reason, actor=_PERSON + by, error=note, at=at)
+    return executions.one(tx, execution_id)
+
+
+@each
+def settle_by_probe(tx: Transaction, item: tuple[str, Outcome, int]) -> bool:
+    """in_doubt → succeeded or failed, on the word of the tool's probe."""
+    execution_id, outcome, at = item
+    row = executions.require(tx, execution_id)
+    if row["state"] != State.IN_DOUBT or outcome.kind not in ("succeeded", "failed"):
+        return False
+    _record(tx, row, outcome, _target(State.IN_DOUBT, outcome), at, actor="probe")
+    return True
+
+
+def _hash(token: str | None) -> bytes | None:
+    return None if token is None else hashlib.sha256(token.encode()).digest()
+
+
+def _target(state: State, outcome: Outcome) -> State:
+    if outcome.kind == "not_begun":
+        return State.FAILED if state is State.IN_DOUBT else State.LAPSED
+    return State(outcome.kind)
+
+
+def _record(tx: Transaction, row: Row, outcome: Outcome, target: State, at: int, actor: str | None = None) -> None:
+    tx.change(
+        "attempt_finish",
+        {
+            "execution_id": row["execution_id"], "state": target, "reason": outcome.reason,
+            "actor": actor or row["runs"], "result": outcome.result, "error": outcome.error, "at": at,
+            "finished_at": None if target is State.IN_DOUBT else at,
+        },
+    )  # fmt: skip
+
+
+def _settle(tx: Transaction, execution_id: str, *, state: State, reason: str, actor: str, error: str, at: int) -> None:
+    tx.change(
+        "settle",
+        {
+            "execution_id": execution_id,
+            "state": state,
+            "reason": reason,
+            "actor": actor,
+            "error": error,
+            "at": at,
+        },
+    )
+
+
+def _says_the_same(row: Row, outcome: Outcome) -> bool:
+    if outcome.kind == "not_begun":
+        return row["state"] in (State.LAPSED, State.FAILED)
+    return bool(row["state"] == outcome.kind)
+
+
+def _note_late_word(tx: Transaction, row: Row, outcome: Outcome, at: int) -> None:
+    anomalies.note(
+        tx, kind="late_word", provider=row["provider"], instance_id=row["instance_id"],
+        subject_id=row["execution_id"], at=at,
+        detail=f"the attempt says {outcome.kind}, but {row['state']} is on record ({row['actor']})",
+    )  # fmt: skip

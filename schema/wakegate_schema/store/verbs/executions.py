@@ -1,0 +1,125 @@
+"""Executions: saved once per key, looked at, abandoned."""
+
+from dataclasses import asdict
+
+from wakegate_schema.records import Execution, Suspension, Transition
+from wakegate_schema.states import RESOLVED, UNSTARTED, State
+from wakegate_schema.store.errors import KeyConflict, NotAllowed, NotFound
+from wakegate_schema.store.transaction import Row, Transaction, each
+from wakegate_schema.store.verbs import instances, mapping
+
+
+@each
+def save(tx: Transaction, suspension: Suspension) -> Execution:
+    """Save a call, or return what its key saved before."""
+    instance = instances.require(tx, suspension.provider, suspension.instance_id)
+    found = tx.first(
+        "execution_by_key",
+        {
+            "provider": suspension.provider,
+            "instance_id": suspension.instance_id,
+            "idempotency_key": suspension.idempotency_key,
+        },
+    )
+    if found is None:
+        if instance["state"] == "retired":
+            raise NotAllowed(f"instance {instance['name']} is retired; choose another", reason="instance_retired")
+        tx.change("execution_save", asdict(suspension) | {"digest": suspension.digest})
+        return one(tx, suspension.execution_id)
+    if differing := _differing(found, suspension):
+        raise KeyConflict(
+            f"key {suspension.idempotency_key} was used for another call ({differing} differs); "
+            "make a new key for a new attempt"
+        )
+    return mapping.execution(found)
+
+
+def one(tx: Transaction, execution_id: str) -> Execution:
+    """Return one. Raises `NotFound`."""
+    return mapping.execution(require(tx, execution_id))
+
+
+def require(tx: Transaction, execution_id: str) -> Row:
+    """Return one's row. Raises `NotFound`."""
+    row = tx.first("execution", {"execution_id": execution_id})
+    if row is None:
+        raise NotFound(f"there is no execution {execution_id}; see `wakegate execution list`")
+    return row
+
+
+def by_request(tx: Transaction, provider: str, instance_id: str, request_id: str) -> Execution | None:
+    """Return the execution of a request, if it was saved here."""
+    row = tx.first("execution_by_request", {"provider": provider, "instance_id": instance_id, "request_id": request_id})
+    return None if row is None else mapping.execution(row)
+
+
+def page(tx: Transaction, after: int, limit: int, state: State | None) -> list[tuple[int, Execution]]:
+    """Return a page, oldest first, with row numbers."""
+    query = "executions"
+    if state is not None:
+        query = "executions_in_state" if state in RESOLVED else "executions_unresolved_in_state"
+    found = tx.all(query, {"after": after, "limit": limit} | ({} if state is None else {"state": state}))
+    return [(row["number"], mapping.execution(row)) for row in found]
+
+
+def waiting(tx: Transaction, provider: str, instance_id: str, limit: int) -> list[Execution]:
+    """Return waiting executions of an instance, the soonest deadline first."""
+    params = {"provider": provider, "instance_id": instance_id, "limit": limit}
+    return [mapping.execution(row) for row in tx.all("executions_waiting", params)]
+
+
+def transitions(tx: Transaction, execution_id: str) -> list[Transition]:
+    """Return every change of state, oldest first."""
+    return [mapping.transition(row) for row in tx.all("transitions", {"execution_id": execution_id})]
+
+
+def counts(tx: Transaction) -> dict[State, int]:
+    """Return how many executions are in each state."""
+    return {State(row["state"]): row["count"] for row in tx.all("execution_counts")}
+
+
+@each
+def abandon(tx: Transaction, item: tuple[str, str, str, int]) -> Execution:
+    """Give up an execution that has not started."""
+    execution_id, reason, actor, at = item
+    row = require(tx, execution_id)
+    state = State(row["state"])
+    if state in (State.STARTED, State.IN_DOUBT):
+        raise NotAllowed(
+            f"execution {execution_id} is {state}: the call may have happened and cannot be abandoned",
+            reason="already_started",
+        )
+    if state in UNSTARTED:
+        give_up(tx, row, reason=reason, actor=actor, at=at)
+    return one(tx, execution_id)
+
+
+def give_up(tx: Transaction, row: Row, *, reason: str, actor: str, at: int) -> None:
+    """Abandon an unstarted execution and owe the provider a cancel if its request may be pending."""
+    tx.change(
+        "execution_abandon",
+        {
+            "execution_id": row["execution_id"], "state": row["state"], "reason": reason, "actor": actor, "at": at,
+            "cancel_due_at": at if row["state"] in (State.SUBMITTING, State.WAITING) else None,
+        },
+    )  # fmt: skip
+
+
+@each
+def keep_hold(tx: Transaction, item: tuple[str, str, int, int]) -> bool:
+    """Lengthen a hold that is not lost."""
+    execution_id, hold_id, until, at = item
+    params = {"execution_id": execution_id, "hold_id": hold_id, "until": until, "at": at}
+    return tx.change("execution_keep_hold", params) == 1
+
+
+def _differing(row: Row, suspension: Suspension) -> str | None:
+    """Name what differs between a saved call and another with its key; None when nothing does."""
+    if row["tool"] != suspension.tool:
+        return "tool"
+    if row["digest"] != suspension.digest:
+        return "arguments, context, reasoning or timeout"
+    for name in ("runs", "wake", "group"):
+        if row[name] != getattr(suspension, name):
+            return name
+    return None

@@ -1,0 +1,106 @@
+"""The worker's lease on an unstarted execution, and the sweep that acts on what time has done."""
+
+from dataclasses import asdict
+
+from wakegate_schema.records import Closing, Execution, Lease, RequestIdentity, Swept
+from wakegate_schema.states import State
+from wakegate_schema.store.errors import InvariantViolated
+from wakegate_schema.store.transaction import Transaction, each
+from wakegate_schema.store.verbs import executions, mapping
+
+
+@each
+def take(tx: Transaction, item: tuple[str, int, int, int]) -> list[Execution]:
+    """Lease what is due, soonest first."""
+    owner, limit, at, until = item
+    found = tx.all("lease_due", {"owner": owner, "limit": limit, "at": at, "until": until})
+    return [mapping.execution(row) for row in found]
+
+
+def next_due_at(tx: Transaction) -> int | None:
+    """Return when the soonest execution becomes due."""
+    row = tx.first("next_due_at")
+    return None if row is None else row["at"]
+
+
+@each
+def keep(tx: Transaction, item: tuple[Lease, int, int]) -> bool:
+    """Lengthen a lease that is not lost."""
+    lease, at, until = item
+    return tx.change("lease_keep", asdict(lease) | {"at": at, "until": until}) == 1
+
+
+@each
+def release(tx: Transaction, item: tuple[Lease, int, str | None, int]) -> bool:
+    """Give a lease back."""
+    lease, due_at, problem, at = item
+    return tx.change("lease_release", asdict(lease) | {"due_at": due_at, "problem": problem, "at": at}) == 1
+
+
+@each
+def begin_submission(tx: Transaction, item: tuple[Lease, str | None, int]) -> bool:
+    """saved → submitting; submitting stays."""
+    lease, tool_version, at = item
+    params = asdict(lease) | {"tool_version": tool_version, "at": at}
+    return tx.change("begin_submission", params) == 1 or tx.first("is_submitting", params) is not None
+
+
+@each
+def attach(tx: Transaction, item: tuple[str, RequestIdentity, int]) -> Execution:
+    """Record the request's identity in any state; submitting → waiting."""
+    execution_id, request, at = item
+    row = executions.require(tx, execution_id)
+    key = {"provider": row["provider"], "instance_id": row["instance_id"], "request_id": request.request_id}
+    if row["request_id"] is None:
+        tx.change("attach", asdict(request) | {"execution_id": execution_id})
+    elif row["request_id"] != request.request_id:
+        raise InvariantViolated(
+            f"execution {execution_id} has request {row['request_id']}; the provider now says {request.request_id}"
+        )
+    if tx.change("attached_waits", {"execution_id": execution_id, "at": at}):
+        if tx.first("notification_unhandled", key):
+            tx.change_rows("executions_make_due", [tuple(key.values())], at)
+    elif row["state"] == State.ABANDONED:
+        tx.change("notification_discard", key | {"reason": "abandoned", "at": at})
+    return executions.one(tx, execution_id)
+
+
+@each
+def close(tx: Transaction, item: tuple[Lease, Closing, int]) -> bool:
+    """End an execution that will not start."""
+    lease, closing, at = item
+    return tx.change("close_unstarted", asdict(closing) | asdict(lease) | {"at": at}) == 1
+
+
+@each
+def sweep(tx: Transaction, item: tuple[int, int]) -> Swept:
+    """Started and silent → in doubt; permitted and lapsed → lapsed; held and let go → abandoned."""
+    at, limit = item
+    params = {"at": at, "limit": limit}
+    in_doubt = tuple(row["execution_id"] for row in tx.all("sweep_in_doubt", params))
+    lapsed = tuple(row["execution_id"] for row in tx.all("sweep_lapsed", params))
+    lost = tx.all("sweep_held", params)
+    for row in lost:
+        executions.give_up(tx, row, reason="hold_lost", actor="sweep", at=at)
+    return Swept(in_doubt, lapsed, tuple(row["execution_id"] for row in lost))
+
+
+@each
+def take_cancels(tx: Transaction, item: tuple[int, int, int]) -> list[Execution]:
+    """Return what owes a cancel."""
+    limit, at, until = item
+    found = tx.all("lease_cancels", {"limit": limit, "at": at, "until": until})
+    return [mapping.execution(row) for row in found]
+
+
+@each
+def cancel_settled(tx: Transaction, execution_id: str) -> None:
+    """No cancel is owed any more."""
+    tx.change("cancel_settled", {"execution_id": execution_id})
+
+
+@each
+def cancel_retry(tx: Transaction, item: tuple[str, int]) -> None:
+    """Try the cancel again later."""
+    execution_id, due_at = item
+    tx.change("cancel_retry", {"execution_id": execution_id, "due_at": due_at})

@@ -1,0 +1,120 @@
+"""Notifications: recorded once each, in batches, together with making their executions due."""
+
+from collections.abc import Sequence
+
+from wakegate_schema import clock
+from wakegate_schema.records import Arrival, Notification, Receipt
+from wakegate_schema.states import RESOLVED, State
+from wakegate_schema.store.transaction import Row, Transaction
+from wakegate_schema.store.verbs import anomalies
+from wakegate_schema.store.verbs.mapping import record as to_record
+
+KEPT = 8 * clock.DAY
+"""How long an event id is known after its receipt, and a retired registration still answered (AAP, asynchronous
+requirement 7: retry window and grace period)."""
+
+_Key = tuple[str, str]
+_Seen = tuple[str, str, bytes]
+
+
+def record(tx: Transaction, arrivals: Sequence[Arrival]) -> list[Receipt]:
+    """Record what is new, count what is not, in a handful of statements for the whole batch."""
+    registrations = {
+        row["registration_id"]: row
+        for row in tx.all_rows("registrations_among", [(i,) for i in {a.registration_id for a in arrivals}])
+    }
+    live = [a for a in arrivals if _speaks_for(registrations.get(a.registration_id), a)]
+    seen: dict[_Key, _Seen] = {}
+    states: dict[tuple[str, str, str], State] = {}
+    if live:
+        for row in tx.all_rows("notifications_among", [(a.provider, a.event_id) for a in live]):
+            seen[row["provider"], row["event_id"]] = (row["instance_id"], row["request_id"], row["body"])
+        for row in tx.all_rows("executions_notified", [(a.provider, a.instance_id, a.request_id) for a in live]):
+            states[row["provider"], row["instance_id"], row["request_id"]] = State(row["state"])
+    new: list[tuple[Arrival, str, str | None]] = []
+    receipts: list[Receipt] = []
+    for arrival in arrivals:
+        registration = registrations.get(arrival.registration_id)
+        if registration is None or not _speaks_for(registration, arrival):
+            receipts.append(Receipt("not_live"))
+            continue
+        key = (arrival.provider, arrival.event_id)
+        if key in seen:
+            receipts.append(_again(tx, arrival, seen[key]))
+            continue
+        seen[key] = (arrival.instance_id, arrival.request_id, arrival.body)
+        state, reason = _first_state(registration, arrival, states)
+        new.append((arrival, state, reason))
+        receipts.append(Receipt("discarded" if state == "discarded" else "saved", reason))
+    _insert(tx, new)
+    return receipts
+
+
+def one(tx: Transaction, event_id: str) -> list[Notification]:
+    """Return the notifications with this event id."""
+    return [to_record(Notification, row) for row in tx.all("notification", {"event_id": event_id})]
+
+
+def page(tx: Transaction, after: int, limit: int) -> list[tuple[int, Notification]]:
+    """Return a page in order of receipt, with row numbers."""
+    found = tx.all("notifications", {"after": after, "limit": limit})
+    return [(row["number"], to_record(Notification, row)) for row in found]
+
+
+def _speaks_for(registration: Row | None, arrival: Arrival) -> bool:
+    if registration is None or registration["instance_id"] != arrival.instance_id:
+        return False
+    if registration["state"] == "retired":
+        return bool(arrival.received_at < registration["retired_at"] + KEPT)
+    return registration["state"] in ("verified", "superseded")
+
+
+def _first_state(
+    registration: Row, arrival: Arrival, states: dict[tuple[str, str, str], State]
+) -> tuple[str, str | None]:
+    if registration["state"] == "retired":
+        return "discarded", "instance_retired"
+    state = states.get((arrival.provider, arrival.instance_id, arrival.request_id))
+    if state is State.ABANDONED:
+        return "discarded", "abandoned"
+    if state is not None and (state in RESOLVED or state in (State.PERMITTED, State.STARTED, State.IN_DOUBT)):
+        return "handled", str(state)
+    return "received", None
+
+
+def _again(tx: Transaction, arrival: Arrival, first: _Seen) -> Receipt:
+    instance_id, request_id, body = first
+    if (instance_id, request_id) != (arrival.instance_id, arrival.request_id):
+        _note(tx, arrival, "event_id_conflict", f"names request {arrival.request_id}, not {request_id}")
+        return Receipt("conflict", "event_id_conflict")
+    tx.change("notification_duplicate", {"provider": arrival.provider, "event_id": arrival.event_id})
+    if body != arrival.body:
+        _note(tx, arrival, "event_other_bytes", "the same event came with other bytes; the first are kept")
+        return Receipt("duplicate", "other_bytes")
+    return Receipt("duplicate")
+
+
+def _note(tx: Transaction, arrival: Arrival, kind: str, detail: str) -> None:
+    anomalies.note(
+        tx, kind=kind, provider=arrival.provider, instance_id=arrival.instance_id, subject_id=arrival.event_id,
+        detail=detail, at=arrival.received_at,
+    )  # fmt: skip
+
+
+def _insert(tx: Transaction, new: list[tuple[Arrival, str, str | None]]) -> None:
+    if not new:
+        return
+    tx.change_rows(
+        "notification_add",
+        [
+            (
+                a.provider, a.instance_id, a.event_id, a.request_id, a.registration_id, state, reason, a.created_at,
+                a.received_at, None if state == "received" else a.received_at,
+                max(a.received_at, a.created_at) + KEPT, a.body,
+            )
+            for a, state, reason in new
+        ],
+    )  # fmt: skip
+    waiting = [(a.provider, a.instance_id, a.request_id) for a, state, _ in new if state == "received"]
+    if waiting:
+        tx.change_rows("executions_make_due", waiting, min(a.received_at for a, _, _ in new))

@@ -1,0 +1,74 @@
+"""Registrations: expected → verified → superseded / retired."""
+
+from dataclasses import asdict
+
+from wakegate_schema.records import Binding, Challenge, Registration
+from wakegate_schema.store.errors import NotAllowed
+from wakegate_schema.store.transaction import Row, Transaction, each
+from wakegate_schema.store.verbs.mapping import record
+
+
+@each
+def add(tx: Transaction, registration: Registration) -> None:
+    """Save a registration."""
+    if tx.first("registration", {"registration_id": registration.registration_id}):
+        raise NotAllowed(f"registration {registration.registration_id} is on record already")
+    if registration.state == "expected" and tx.first(
+        "registration_expected_name", {"provider": registration.provider, "name": registration.name}
+    ):
+        raise NotAllowed(f"another registration named {registration.name} is still expected at {registration.provider}")
+    tx.change("registration_add", asdict(registration))
+
+
+def every(tx: Transaction) -> list[Registration]:
+    """Return all of them, oldest first."""
+    return [record(Registration, row) for row in tx.all("registrations")]
+
+
+@each
+def bind(tx: Transaction, challenge: Challenge) -> Binding:
+    """Bind the challenged instance, or say why not (DESIGN, "The receiver's answers")."""
+    row = tx.first("registration", {"registration_id": challenge.registration_id})
+    if row is None:
+        return Binding("unknown_registration")
+    if row["state"] == "retired":
+        return Binding("registration_retired")
+    if row["instance_id"] == challenge.instance_id and row["state"] in ("verified", "superseded"):
+        return Binding(None)
+    if row["state"] == "expected" and row["expected_until"] <= challenge.at:
+        return Binding("registration_expired")
+    if row["instance_id"] is not None and _is_fixed(tx, row):
+        return Binding("bound_to_other_instance")
+    if row["instance_id"] != challenge.instance_id and _is_bound_elsewhere(tx, row, challenge.instance_id):
+        return Binding("instance_bound_elsewhere")
+    tx.change(
+        "registration_bind",
+        {
+            "registration_id": challenge.registration_id,
+            "instance_id": challenge.instance_id,
+            "at": challenge.at,
+        },
+    )
+    return Binding(None)
+
+
+@each
+def retire(tx: Transaction, registration_and_time: tuple[str, int]) -> None:
+    """Give up a registration."""
+    registration_id, at = registration_and_time
+    tx.change("registration_retire", {"registration_id": registration_id, "at": at})
+
+
+def _is_fixed(tx: Transaction, row: Row) -> bool:
+    """Whether this registration's instance may not be another: it was named beforehand, or its credential is stored."""
+    if row["state"] in ("expected", "superseded"):
+        return True
+    return tx.first("instance", {"provider": row["provider"], "instance_id": row["instance_id"]}) is not None
+
+
+def _is_bound_elsewhere(tx: Transaction, row: Row, instance_id: str) -> bool:
+    """Whether the instance is known already, or bound to another registration of this provider."""
+    params = {"provider": row["provider"], "instance_id": instance_id}
+    return tx.first("instance", params) is not None or any(
+        other["registration_id"] != row["registration_id"] for other in tx.all("registrations_of_instance", params)
+    )
