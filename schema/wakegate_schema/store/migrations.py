@@ -11,8 +11,7 @@ CREATE TABLE IF NOT EXISTS migration (
     number INTEGER PRIMARY KEY,
     name TEXT NOT NULL,
     applied_at INTEGER NOT NULL
-) STRICT
-"""
+) STRICT"""
 
 
 def available(dialect: str = "sqlite") -> dict[int, tuple[str, list[str]]]:

@@ -174,6 +174,10 @@ class Store:
         """Return the execution that waits for this request, if it was saved here."""
         return await self._reader.read(executions.by_request, provider, instance_id, request_id)
 
+    async def notified(self, provider: str, instance_id: str, request_id: str) -> bool:
+        """Return whether a notification about this request came in that nothing has come of yet."""
+        return await self._reader.read(notifications.unhandled, provider, instance_id, request_id)
+
     async def executions(
         self, after: int = 0, limit: int = 500, state: State | None = None
     ) -> list[tuple[int, Execution]]:

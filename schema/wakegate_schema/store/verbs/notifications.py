@@ -15,6 +15,7 @@ requirement 7: retry window and grace period)."""
 
 _Key = tuple[str, str]
 _Seen = tuple[str, str, bytes]
+_New = tuple[Arrival, str, str | None]
 
 
 def record(tx: Transaction, arrivals: Sequence[Arrival]) -> list[Receipt]:
@@ -31,22 +32,25 @@ def record(tx: Transaction, arrivals: Sequence[Arrival]) -> list[Receipt]:
             seen[row["provider"], row["event_id"]] = (row["instance_id"], row["request_id"], row["body"])
         for row in tx.all_rows("executions_notified", [(a.provider, a.instance_id, a.request_id) for a in live]):
             states[row["provider"], row["instance_id"], row["request_id"]] = State(row["state"])
-    new: list[tuple[Arrival, str, str | None]] = []
+    new: list[_New] = []
+    repeats: list[tuple[int, Arrival, _Seen]] = []
     receipts: list[Receipt] = []
     for arrival in arrivals:
         registration = registrations.get(arrival.registration_id)
+        key = (arrival.provider, arrival.event_id)
         if registration is None or not _speaks_for(registration, arrival):
             receipts.append(Receipt("not_live"))
-            continue
-        key = (arrival.provider, arrival.event_id)
-        if key in seen:
-            receipts.append(_again(tx, arrival, seen[key]))
-            continue
-        seen[key] = (arrival.instance_id, arrival.request_id, arrival.body)
-        state, reason = _first_state(registration, arrival, states)
-        new.append((arrival, state, reason))
-        receipts.append(Receipt("discarded" if state == "discarded" else "saved", reason))
+        elif key in seen:
+            repeats.append((len(receipts), arrival, seen[key]))
+            receipts.append(Receipt("duplicate"))
+        else:
+            seen[key] = (arrival.instance_id, arrival.request_id, arrival.body)
+            state, reason = _first_state(registration, arrival, states)
+            new.append((arrival, state, reason))
+            receipts.append(Receipt("discarded" if state == "discarded" else "saved", reason))
     _insert(tx, new)
+    for position, arrival, first in repeats:
+        receipts[position] = _again(tx, arrival, first)
     return receipts
 
 
@@ -59,6 +63,12 @@ def page(tx: Transaction, after: int, limit: int) -> list[tuple[int, Notificatio
     """Return a page in order of receipt, with row numbers."""
     found = tx.all("notifications", {"after": after, "limit": limit})
     return [(row["number"], to_record(Notification, row)) for row in found]
+
+
+def unhandled(tx: Transaction, provider: str, instance_id: str, request_id: str) -> bool:
+    """Return whether a notification about this request waits to be acted on."""
+    key = {"provider": provider, "instance_id": instance_id, "request_id": request_id}
+    return tx.first("notification_unhandled", key) is not None
 
 
 def _speaks_for(registration: Row | None, arrival: Arrival) -> bool:
@@ -101,7 +111,7 @@ def _note(tx: Transaction, arrival: Arrival, kind: str, detail: str) -> None:
     )  # fmt: skip
 
 
-def _insert(tx: Transaction, new: list[tuple[Arrival, str, str | None]]) -> None:
+def _insert(tx: Transaction, new: list[_New]) -> None:
     if not new:
         return
     tx.change_rows(

@@ -37,9 +37,10 @@ def bind(tx: Transaction, challenge: Challenge) -> Binding:
         return Binding(None)
     if row["state"] == "expected" and row["expected_until"] <= challenge.at:
         return Binding("registration_expired")
-    if row["instance_id"] is not None and _is_fixed(tx, row):
+    other = row["instance_id"] != challenge.instance_id
+    if other and row["instance_id"] is not None and _is_fixed(tx, row):
         return Binding("bound_to_other_instance")
-    if row["instance_id"] != challenge.instance_id and _is_bound_elsewhere(tx, row, challenge.instance_id):
+    if other and _is_bound_elsewhere(tx, row, challenge.instance_id):
         return Binding("instance_bound_elsewhere")
     tx.change(
         "registration_bind",

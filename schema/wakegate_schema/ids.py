@@ -1,0 +1,35 @@
+"""Identifiers: UUIDs in their canonical text form (AAP, conventions)."""
+
+import re
+import uuid
+from typing import Final
+
+from wakegate_schema.errors import WakegateError
+
+
+class MalformedId(WakegateError):
+    """The text is not a UUID such as f4b96ac4-404d-4f6a-9a03-a0565edc4922."""
+
+    reason = "bad_uuid"
+
+
+def parse(text: str) -> str:
+    """Return a UUID in lower case.
+
+    Args:
+        text: 8-4-4-4-12 hexadecimal digits in either case; no braces, `urn:` or form without hyphens.
+
+    Raises:
+        MalformedId: the text has another form.
+    """
+    if _UUID.fullmatch(text) is None:
+        raise MalformedId
+    return text.lower()
+
+
+def new() -> str:
+    """Return a new random UUID."""
+    return str(uuid.uuid4())
+
+
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")

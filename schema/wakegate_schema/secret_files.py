@@ -1,0 +1,179 @@
+"""Secret files: the only way a secret comes in. One value, one owner, nothing odd around it."""
+
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from wakegate_schema.errors import WakegateError
+from wakegate_schema.sealing import BearerToken, MalformedCredential
+from wakegate_schema.signing import SigningSecret
+
+SIZE_LIMIT = 4096
+"""The largest secret file that is read, in bytes."""
+
+_BOM = b"\xef\xbb\xbf"
+_PRINTABLE = range(0x21, 0x7F)
+_READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class SecretFileError(WakegateError):
+    """A secret file cannot be used."""
+
+    reason = "secret_file"
+
+
+class SecretFileMissing(SecretFileError):
+    """A secret file does not exist."""
+
+    reason = "secret_file_missing"
+
+
+def read_secret_file(path: Path, what: str, *, credentials_directory: Path | None = None) -> str:
+    """Return the one secret that the file holds, without its one trailing line ending.
+
+    Args:
+        path: the file.
+        what: what it is, for the error: "the wake secret".
+        credentials_directory: where systemd puts credentials; `$CREDENTIALS_DIRECTORY` unless given. Files in
+            it may have wider permissions, because systemd guards the directory.
+
+    Raises:
+        SecretFileMissing: there is no such file.
+        SecretFileError: it is readable by others than its owner, not a regular file, empty, over 4 KiB, or
+            has a byte order mark, blanks, control or non-ASCII characters. The message names the file and
+            never shows what is in it.
+    """
+    data = read_private_file(path, what, credentials_directory=credentials_directory)
+    line = _without_line_ending(data)
+    if not line:
+        raise SecretFileError(f"{path} ({what}) is empty", reason="secret_file_empty")
+    if line.startswith(_BOM):
+        raise SecretFileError(
+            f"{path} ({what}) begins with a byte order mark; save it as plain ASCII",
+            reason="secret_file_malformed",
+        )
+    if any(byte not in _PRINTABLE for byte in line):
+        raise SecretFileError(
+            f"{path} ({what}) must hold one line of printable ASCII: no blanks, no control characters,"
+            " no further lines",
+            reason="secret_file_malformed",
+        )
+    return line.decode("ascii")
+
+
+def load_signing_secret(path: Path, what: str) -> SigningSecret:
+    """Return the signing secret in the file; an error names the file and never shows the value."""
+    text = read_secret_file(path, what)
+    try:
+        return SigningSecret.parse(text)
+    except WakegateError as error:
+        raise SecretFileError(f"{path} ({what}): {error}", reason="secret_file_malformed") from error
+
+
+def load_bearer_token(path: Path, what: str) -> BearerToken:
+    """Return the bearer token in the file; an error names the file and never shows the value."""
+    text = read_secret_file(path, what)
+    try:
+        return BearerToken(text)
+    except MalformedCredential as error:
+        raise SecretFileError(f"{path} ({what}): {error}", reason="secret_file_malformed") from error
+
+
+def read_private_file(path: Path, what: str, *, credentials_directory: Path | None = None) -> bytes:
+    """Return the bytes of a regular file of at most 4 KiB that only its owner may read.
+
+    Links are followed, and what they lead to is what is checked. Raises as `read_secret_file` does.
+    """
+    real = Path(os.path.realpath(path))
+    try:
+        descriptor = os.open(real, _READ_FLAGS | os.O_NOFOLLOW)
+    except FileNotFoundError as error:
+        raise SecretFileMissing(f"{path} ({what}) does not exist") from error
+    except OSError as error:
+        raise SecretFileError(f"{path} ({what}) cannot be read: {error.strerror}") from error
+    try:
+        _check_status(os.fstat(descriptor), path, what, guarded=_is_credential(real, credentials_directory))
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(SIZE_LIMIT + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > SIZE_LIMIT:
+        raise SecretFileError(f"{path} ({what}) is over {SIZE_LIMIT} bytes", reason="secret_file_too_long")
+    return data
+
+
+def create_secret_file(path: Path, text: str, what: str) -> bool:
+    """Write a new secret file, mode 0600, whole and synced before it has its name; never replace one.
+
+    Args:
+        path: where; the directory must exist.
+        text: the secret; a line ending is added.
+        what: what it is, for the error.
+
+    Returns:
+        False if the name was taken, by another process perhaps a moment ago; the file there is then the one.
+
+    Raises:
+        SecretFileError: it cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        try:
+            _write_draft(draft, text.encode("ascii") + b"\n")
+            os.link(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+        _sync_directory(path.parent)
+    except FileExistsError:
+        return False
+    except FileNotFoundError as error:
+        raise SecretFileError(
+            f"{path} ({what}) cannot be made: the directory {path.parent} does not exist; make it first"
+        ) from error
+    except OSError as error:
+        raise SecretFileError(f"{path} ({what}) cannot be made: {error.strerror}") from error
+    return True
+
+
+def _without_line_ending(data: bytes) -> bytes:
+    if data.endswith(b"\r\n"):
+        return data[:-2]
+    return data.removesuffix(b"\n")
+
+
+def _check_status(status: os.stat_result, path: Path, what: str, *, guarded: bool) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise SecretFileError(f"{path} ({what}) is not a regular file", reason="secret_file_not_regular")
+    if status.st_mode & 0o077 and not guarded:
+        raise SecretFileError(
+            f"{path} ({what}) can be used by others than its owner (mode {stat.S_IMODE(status.st_mode):04o});"
+            f" run: chmod 600 {path}",
+            reason="secret_file_permissions",
+        )
+
+
+def _is_credential(real: Path, directory: Path | None) -> bool:
+    if directory is None:
+        named = os.environ.get("CREDENTIALS_DIRECTORY")
+        if not named:
+            return False
+        directory = Path(named)
+    return directory.is_absolute() and real.is_relative_to(os.path.realpath(directory))
+
+
+def _write_draft(draft: Path, data: bytes) -> None:
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, 0o600)
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

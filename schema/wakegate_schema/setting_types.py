@@ -1,0 +1,191 @@
+"""Setting types: what the text of one setting may be. Every message says what is right and shows no value."""
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BeforeValidator
+
+from wakegate_schema.addresses import Address
+from wakegate_schema.urls import is_loopback
+
+SOCKET_PATH_LIMIT = 107
+"""The longest Unix socket path, in bytes (Linux: 108 with the closing zero)."""
+
+_WHOLE = re.compile(r"[0-9]{1,15}")
+_DECIMAL = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
+_SECRET_SHAPE = re.compile(r"whsec_.*|[A-Za-z0-9_=-]{32,}|[A-Za-z0-9+/_-]{43}=")
+_EVENTS_PATH = re.compile(r"/|(?:/[A-Za-z0-9._~-]+)+")
+_MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+_SQLITE = "sqlite:///"
+
+
+def whole_number(low: int, high: int) -> BeforeValidator:
+    """Accept a whole number in these bounds, written in digits."""
+
+    def check(value: object) -> int:
+        number = int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
+        if isinstance(number, bool) or not isinstance(number, int) or not low <= number <= high:
+            raise ValueError(f"must be a whole number from {low} to {high}")
+        return number
+
+    return BeforeValidator(check)
+
+
+def seconds(low: float, high: float, *, strictly_inside: bool = False) -> BeforeValidator:
+    """Accept seconds from `low` to `high`, a fraction allowed; `strictly_inside` leaves both ends out."""
+    bounds = f"over {low:g} and under {high:g}" if strictly_inside else f"from {low:g} to {high:g}"
+
+    def check(value: object) -> float:
+        if isinstance(value, str) and _DECIMAL.fullmatch(value):
+            value = float(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            inside = low < value < high if strictly_inside else low <= value <= high
+            if inside:
+                return float(value)
+        raise ValueError(f"must be a number of seconds {bounds}, without a unit")
+
+    return BeforeValidator(check)
+
+
+def text(value: object) -> str:
+    """Accept text that is not empty, has no blanks around it and no control characters in it."""
+    if not isinstance(value, str):
+        raise ValueError("must be text")  # noqa: TRY004 (pydantic collects value errors)
+    if not value:
+        raise ValueError("is empty; give it a value or leave it out")
+    if value != value.strip() or not value.isprintable():
+        raise ValueError("has blanks around it or control characters in it")
+    return value
+
+
+def one_of(*words: str) -> BeforeValidator:
+    """Accept one of these words."""
+
+    def check(value: object) -> str:
+        if value not in words:
+            raise ValueError(f"must be {' or '.join(filter(None, (', '.join(words[:-1]), words[-1])))}")
+        return str(value)
+
+    return BeforeValidator(check)
+
+
+def file_path(value: object) -> Path:
+    """Accept the path of a file that need not exist yet."""
+    if isinstance(value, Path):
+        value = str(value)
+    path = text(value)
+    if path.startswith("~"):
+        raise ValueError("must not begin with ~, which is not expanded; write the whole path")
+    if path.endswith("/") or _is_directory(Path(path)):
+        raise ValueError("must be a file, not a directory")
+    return Path(path)
+
+
+def secret_path(value: object) -> Path:
+    """Accept the path of a file that holds a secret, and refuse what looks like the secret itself."""
+    if isinstance(value, str) and _SECRET_SHAPE.fullmatch(value):
+        raise ValueError("looks like a secret, not a path; write the secret to a file and give the file's path")
+    return file_path(value)
+
+
+def existing_file(path: Path) -> Path:
+    """Refuse the path of a file that is surely not there; one this user may not see is left to its reader."""
+    try:
+        path.stat()
+    except PermissionError:
+        return path
+    except OSError:
+        raise ValueError("names a file that does not exist") from None
+    return path
+
+
+def sqlite_url(value: object) -> str:
+    """Accept `sqlite:///relative.db` or `sqlite:////absolute.db`."""
+    url = text(value)
+    if url.startswith(("postgresql:", "postgres:", "postgresql+")):
+        raise ValueError("PostgreSQL is not in this version; use sqlite:///FILE")
+    path = url.removeprefix(_SQLITE)
+    if path == url or not path or any(character in path for character in "?#%") or path == ":memory:":
+        raise ValueError("must be sqlite:///FILE for a relative path or sqlite:////FILE for an absolute one")
+    file_path(path)
+    return url
+
+
+def sqlite_path(url: str) -> Path:
+    """Return the path in a checked `sqlite:///` URL."""
+    return Path(url.removeprefix(_SQLITE))
+
+
+def queue(value: object) -> Literal["embedded"]:
+    """Accept `embedded`."""
+    if isinstance(value, str) and value.startswith(("redis:", "rediss:")):
+        raise ValueError("Redis is not in this version; use embedded")
+    if value != "embedded":
+        raise ValueError("must be embedded")
+    return "embedded"
+
+
+def address(value: object) -> Address:
+    """Accept `host:port`."""
+    return value if isinstance(value, Address) else Address.parse(text(value))
+
+
+def loopback_address(value: object) -> Address:
+    """Accept `host:port` on this machine only."""
+    found = address(value)
+    if not is_loopback(found.host):
+        raise ValueError("must be on loopback, such as 127.0.0.1, [::1] or localhost")
+    return found
+
+
+def control_address(value: object) -> Path | Address:
+    """Accept the path of a Unix socket, or loopback `host:port` (no slash, but a colon)."""
+    if isinstance(value, Address) or (isinstance(value, str) and ":" in value and "/" not in value):
+        found = loopback_address(value)
+        if found.port == 0:
+            raise ValueError("must have a port of its own, because harnesses connect to it; 0 is none")
+        return found
+    if isinstance(value, str) and ":" in value:
+        raise ValueError("must be a plain socket path, such as /run/wakegate/control.sock, or loopback host:port")
+    return socket_path(file_path(value))
+
+
+def socket_path(path: Path) -> Path:
+    """Refuse a path that is too long for a Unix socket."""
+    if len(os.fsencode(path)) > SOCKET_PATH_LIMIT:
+        raise ValueError(f"is a socket path over {SOCKET_PATH_LIMIT} bytes; choose a shorter one")
+    return path
+
+
+def events_path(value: object) -> str:
+    """Accept the path of a URL: a leading slash, no trailing one, no query."""
+    path = text(value)
+    if _EVENTS_PATH.fullmatch(path) is None or any(part in {".", ".."} for part in path.split("/")):
+        raise ValueError(
+            "must be a URL path such as /aap/events: a leading slash, no trailing one,"
+            " letters, digits and . _ ~ - between, no query"
+        )
+    return path
+
+
+def module_names(value: object) -> tuple[str, ...]:
+    """Accept comma-separated module names, or a list of them in a file."""
+    names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or (isinstance(value, str) and not names):
+        raise ValueError("must be module names, separated by commas")
+    for name in names:
+        if not isinstance(name, str) or _MODULE.fullmatch(name) is None:
+            raise ValueError("must be importable module names such as shop.tools, separated by commas")
+    if len(set(names)) != len(names):
+        raise ValueError("names a module twice")
+    return tuple(names)
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except OSError:
+        return False

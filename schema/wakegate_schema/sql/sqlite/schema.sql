@@ -1,0 +1,311 @@
+-- The whole schema as the migrations make it; a test holds the two equal.
+
+CREATE TABLE migration (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    applied_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE probe (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    writes INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE clock_mark (
+    host TEXT PRIMARY KEY,
+    highest_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE registration (
+    registration_id TEXT PRIMARY KEY,
+    provider TEXT NOT NULL,
+    name TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('expected', 'verified', 'superseded', 'retired')),
+    sealed_secret BLOB NOT NULL,
+    url TEXT,
+    idempotency_key TEXT,
+    instance_id TEXT,
+    created_at INTEGER NOT NULL,
+    expected_until INTEGER NOT NULL,
+    verified_at INTEGER,
+    retired_at INTEGER,
+    CHECK (state NOT IN ('verified', 'superseded') OR (instance_id IS NOT NULL AND verified_at IS NOT NULL)),
+    CHECK (state <> 'retired' OR retired_at IS NOT NULL)
+) STRICT;
+
+CREATE INDEX registration_instance ON registration (provider, instance_id);
+
+CREATE UNIQUE INDEX registration_expected_name ON registration (provider, name) WHERE state = 'expected';
+
+CREATE TABLE instance (
+    provider TEXT NOT NULL,
+    instance_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('active', 'parked', 'retired')),
+    state_reason TEXT,
+    delivery TEXT NOT NULL CHECK (delivery IN ('webhook', 'none')),
+    sealed_credential BLOB,
+    credential_expires_at INTEGER,
+    created_at INTEGER NOT NULL,
+    retired_at INTEGER,
+    PRIMARY KEY (provider, instance_id),
+    CHECK ((state = 'retired') = (sealed_credential IS NULL)),
+    CHECK ((state = 'retired') = (retired_at IS NOT NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX instance_name ON instance (name) WHERE state <> 'retired';
+
+CREATE TRIGGER instance_retired_for_good BEFORE UPDATE OF state ON instance
+WHEN old.state = 'retired' AND new.state <> 'retired'
+BEGIN
+    SELECT RAISE(ABORT, 'a retired instance stays retired');
+END;
+
+CREATE TABLE notification (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    provider TEXT NOT NULL,
+    instance_id TEXT NOT NULL,
+    event_id TEXT NOT NULL,
+    request_id TEXT NOT NULL,
+    registration_id TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('received', 'handled', 'discarded')),
+    reason TEXT,
+    duplicates INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL,
+    received_at INTEGER NOT NULL,
+    handled_at INTEGER,
+    keep_until INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    UNIQUE (provider, event_id),
+    CHECK ((state = 'received') = (handled_at IS NULL)),
+    CHECK (state <> 'discarded' OR reason IS NOT NULL)
+) STRICT;
+
+CREATE INDEX notification_unhandled ON notification (provider, instance_id, request_id) WHERE state = 'received';
+
+CREATE INDEX notification_keep_until ON notification (keep_until);
+
+CREATE TABLE anomaly (
+    anomaly_id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    instance_id TEXT NOT NULL,
+    subject_id TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    count INTEGER NOT NULL DEFAULT 1,
+    first_at INTEGER NOT NULL,
+    last_at INTEGER NOT NULL,
+    UNIQUE (kind, provider, instance_id, subject_id, detail)
+) STRICT;
+
+CREATE INDEX anomaly_last_at ON anomaly (last_at);
+
+CREATE TABLE arrow (
+    from_state TEXT NOT NULL,
+    to_state TEXT NOT NULL,
+    PRIMARY KEY (from_state, to_state)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE execution (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    execution_id TEXT NOT NULL UNIQUE,
+    provider TEXT NOT NULL,
+    instance_id TEXT NOT NULL,
+    idempotency_key TEXT NOT NULL,
+    tool TEXT NOT NULL CHECK (tool <> ''),
+    arguments BLOB,
+    context BLOB,
+    reasoning TEXT,
+    timeout TEXT NOT NULL,
+    digest BLOB NOT NULL CHECK (length(digest) = 32),
+    tool_version TEXT,
+    runs TEXT NOT NULL CHECK (runs IN ('worker', 'harness')),
+    wake TEXT NOT NULL,
+    "group" TEXT,
+    state TEXT NOT NULL,
+    reason TEXT,
+    actor TEXT NOT NULL,
+    problem TEXT,
+    tries INTEGER NOT NULL DEFAULT 0,
+    due_at INTEGER,
+    lease_number INTEGER NOT NULL DEFAULT 0,
+    lease_until INTEGER,
+    lease_owner TEXT,
+    hold_id TEXT,
+    hold_until INTEGER,
+    request_id TEXT,
+    request_created_at INTEGER,
+    deadline_at INTEGER,
+    decided_at INTEGER,
+    expires_at INTEGER,
+    note TEXT,
+    claim_id TEXT,
+    attempt_token_hash BLOB,
+    attempt_number INTEGER,
+    started_at INTEGER,
+    finished_at INTEGER,
+    result BLOB,
+    error TEXT,
+    cancel_due_at INTEGER,
+    cancel_tries INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL,
+    erased_at INTEGER,
+    UNIQUE (provider, instance_id, idempotency_key),
+    UNIQUE (provider, instance_id, request_id),
+    FOREIGN KEY (provider, instance_id) REFERENCES instance (provider, instance_id),
+    CHECK (state IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'succeeded', 'failed', 'in_doubt',
+                     'denied', 'expired', 'cancelled', 'lapsed', 'refused', 'unobtained', 'abandoned')),
+    CHECK (started_at IS NULL OR (decided_at IS NOT NULL AND expires_at IS NOT NULL AND started_at < expires_at)),
+    CHECK (expires_at IS NULL OR (decided_at IS NOT NULL AND decided_at < expires_at)),
+    CHECK (state NOT IN ('started', 'succeeded', 'failed', 'in_doubt')
+           OR (started_at IS NOT NULL AND attempt_number IS NOT NULL)),
+    CHECK (state <> 'started' OR lease_until IS NOT NULL),
+    CHECK (state <> 'permitted' OR expires_at IS NOT NULL),
+    CHECK (state NOT IN ('waiting', 'permitted', 'started', 'succeeded', 'failed', 'in_doubt', 'denied', 'expired',
+                         'cancelled', 'lapsed') OR request_id IS NOT NULL),
+    CHECK ((request_id IS NULL) = (request_created_at IS NULL) AND (request_id IS NULL) = (deadline_at IS NULL)),
+    CHECK (due_at IS NULL OR state IN ('saved', 'submitting', 'waiting')),
+    CHECK (erased_at IS NULL OR state NOT IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt')),
+    CHECK ((arguments IS NULL) = (erased_at IS NOT NULL)),
+    CHECK (hold_until IS NULL OR state IN ('saved', 'submitting', 'waiting', 'permitted'))
+) STRICT;
+
+CREATE INDEX execution_due ON execution (due_at) WHERE due_at IS NOT NULL;
+
+CREATE INDEX execution_started ON execution (lease_until) WHERE state = 'started';
+
+CREATE INDEX execution_permitted ON execution (expires_at) WHERE state = 'permitted';
+
+CREATE INDEX execution_held ON execution (hold_until) WHERE hold_until IS NOT NULL;
+
+CREATE INDEX execution_cancel_due ON execution (cancel_due_at) WHERE cancel_due_at IS NOT NULL;
+
+CREATE INDEX execution_unresolved ON execution (state, number)
+WHERE state IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt');
+
+CREATE INDEX execution_waiting ON execution (provider, instance_id, deadline_at) WHERE state = 'waiting';
+
+CREATE INDEX execution_erasable ON execution (finished_at) WHERE erased_at IS NULL AND finished_at IS NOT NULL;
+
+CREATE TRIGGER execution_begins_saved BEFORE INSERT ON execution
+WHEN new.state <> 'saved' OR new.request_id IS NOT NULL OR new.started_at IS NOT NULL OR new.expires_at IS NOT NULL
+BEGIN
+    SELECT RAISE(ABORT, 'an execution begins as saved');
+END;
+
+CREATE TRIGGER execution_follows_arrows BEFORE UPDATE OF state ON execution
+WHEN new.state <> old.state
+    AND NOT EXISTS (SELECT 1 FROM arrow WHERE from_state = old.state AND to_state = new.state)
+BEGIN
+    SELECT RAISE(ABORT, 'there is no such change of state');
+END;
+
+CREATE TRIGGER execution_call_is_fixed BEFORE UPDATE ON execution
+WHEN new.execution_id <> old.execution_id OR new.provider <> old.provider OR new.instance_id <> old.instance_id
+    OR new.idempotency_key <> old.idempotency_key OR new.tool <> old.tool OR new.timeout <> old.timeout
+    OR new.digest <> old.digest OR new.runs <> old.runs OR new.wake <> old.wake
+    OR new."group" IS NOT old."group" OR new.created_at <> old.created_at
+    OR (new.arguments IS NOT old.arguments AND new.erased_at IS NULL)
+    OR (new.context IS NOT old.context AND new.erased_at IS NULL)
+    OR (new.reasoning IS NOT old.reasoning AND new.erased_at IS NULL)
+    OR (old.tool_version IS NOT NULL AND new.tool_version IS NOT old.tool_version)
+BEGIN
+    SELECT RAISE(ABORT, 'a saved call never changes');
+END;
+
+CREATE TRIGGER execution_decision_is_fixed BEFORE UPDATE ON execution
+WHEN (old.request_id IS NOT NULL AND (new.request_id IS NOT old.request_id
+        OR new.request_created_at IS NOT old.request_created_at OR new.deadline_at IS NOT old.deadline_at))
+    OR (old.decided_at IS NOT NULL AND new.decided_at IS NOT old.decided_at)
+    OR (old.expires_at IS NOT NULL AND new.expires_at IS NOT old.expires_at)
+    OR (old.started_at IS NOT NULL AND new.started_at IS NOT old.started_at)
+    OR (old.attempt_number IS NOT NULL AND new.attempt_number IS NOT old.attempt_number)
+    OR (old.attempt_number IS NOT NULL AND new.lease_number <> old.lease_number)
+    OR (old.claim_id IS NOT NULL AND new.claim_id IS NOT old.claim_id)
+    OR (old.finished_at IS NOT NULL AND new.finished_at IS NOT old.finished_at)
+    OR new.lease_number < old.lease_number
+BEGIN
+    SELECT RAISE(ABORT, 'what was decided and started never changes');
+END;
+
+CREATE TRIGGER execution_is_kept BEFORE DELETE ON execution
+BEGIN
+    SELECT RAISE(ABORT, 'an execution is never deleted');
+END;
+
+CREATE TABLE transition (
+    execution_id TEXT NOT NULL REFERENCES execution (execution_id),
+    number INTEGER NOT NULL,
+    from_state TEXT,
+    to_state TEXT NOT NULL,
+    reason TEXT,
+    actor TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (execution_id, number)
+) STRICT;
+
+CREATE UNIQUE INDEX transition_started_once ON transition (execution_id) WHERE to_state = 'started';
+
+CREATE TRIGGER transition_is_append_only BEFORE UPDATE ON transition
+BEGIN
+    SELECT RAISE(ABORT, 'transitions are append-only');
+END;
+
+CREATE TRIGGER transition_is_kept BEFORE DELETE ON transition
+WHEN EXISTS (SELECT 1 FROM execution WHERE execution_id = old.execution_id)
+BEGIN
+    SELECT RAISE(ABORT, 'transitions are append-only');
+END;
+
+CREATE TRIGGER execution_saved AFTER INSERT ON execution
+BEGIN
+    INSERT INTO transition (execution_id, number, from_state, to_state, reason, actor, at)
+    VALUES (new.execution_id, 1, NULL, new.state, new.reason, new.actor, new.changed_at);
+END;
+
+CREATE TRIGGER execution_changed AFTER UPDATE OF state ON execution
+WHEN new.state <> old.state
+BEGIN
+    INSERT INTO transition (execution_id, number, from_state, to_state, reason, actor, at)
+    SELECT new.execution_id, MAX(number) + 1, old.state, new.state, new.reason, new.actor, new.changed_at
+    FROM transition WHERE execution_id = new.execution_id;
+END;
+
+CREATE TRIGGER execution_decided AFTER UPDATE OF state ON execution
+WHEN new.state <> old.state AND new.state NOT IN ('submitting', 'waiting') AND new.request_id IS NOT NULL
+BEGIN
+    UPDATE notification
+    SET state = CASE new.state WHEN 'abandoned' THEN 'discarded' ELSE 'handled' END,
+        reason = new.state, handled_at = new.changed_at
+    WHERE provider = new.provider AND instance_id = new.instance_id AND request_id = new.request_id
+        AND state = 'received';
+END;
+
+CREATE TABLE wake (
+    wake_id TEXT PRIMARY KEY,
+    execution_id TEXT NOT NULL REFERENCES execution (execution_id),
+    number INTEGER NOT NULL,
+    target TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'owed' CHECK (state IN ('owed', 'delivered', 'undelivered')),
+    tries INTEGER NOT NULL DEFAULT 0,
+    problem TEXT,
+    due_at INTEGER,
+    created_at INTEGER NOT NULL,
+    delivered_at INTEGER,
+    to_state TEXT NOT NULL,
+    UNIQUE (execution_id, number),
+    CHECK ((state = 'owed') = (due_at IS NOT NULL)),
+    CHECK ((state = 'delivered') = (delivered_at IS NOT NULL))
+) STRICT;
+
+CREATE INDEX wake_due ON wake (due_at) WHERE due_at IS NOT NULL;
+
+CREATE TRIGGER transition_wakes AFTER INSERT ON transition
+WHEN new.to_state NOT IN ('saved', 'submitting', 'waiting', 'started')
+BEGIN
+    INSERT INTO wake (wake_id, execution_id, number, target, due_at, created_at, to_state)
+    SELECT new.execution_id || '.' || new.number, new.execution_id, new.number, wake, new.at, new.at, new.to_state
+    FROM execution
+    WHERE execution_id = new.execution_id AND wake <> 'none' AND (new.to_state <> 'permitted' OR runs = 'harness');
+END;

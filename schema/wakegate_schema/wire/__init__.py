@@ -1,0 +1,56 @@
+"""The objects of AAP version 1, strict both ways."""
+
+from wakegate_schema.wire.base import (
+    MalformedObject,
+    WireModel,
+    object_bytes,
+    object_from,
+    object_value,
+    parse_object,
+)
+from wakegate_schema.wire.errors import ErrorBody, ErrorDetail
+from wakegate_schema.wire.events import Challenge, ResolvedEvent, VerificationEvent
+from wakegate_schema.wire.instances import (
+    Credential,
+    Delivery,
+    DeliveryView,
+    Instance,
+    InstanceUpdate,
+    NewInstance,
+    ProvisionedInstance,
+)
+from wakegate_schema.wire.requests import (
+    ApprovalRequest,
+    Consumption,
+    ConsumptionOutcome,
+    Decision,
+    NewOutcome,
+    NewRequest,
+)
+
+__all__ = [
+    "ApprovalRequest",
+    "Challenge",
+    "Consumption",
+    "ConsumptionOutcome",
+    "Credential",
+    "Decision",
+    "Delivery",
+    "DeliveryView",
+    "ErrorBody",
+    "ErrorDetail",
+    "Instance",
+    "InstanceUpdate",
+    "MalformedObject",
+    "NewInstance",
+    "NewOutcome",
+    "NewRequest",
+    "ProvisionedInstance",
+    "ResolvedEvent",
+    "VerificationEvent",
+    "WireModel",
+    "object_bytes",
+    "object_from",
+    "object_value",
+    "parse_object",
+]

@@ -1,0 +1,219 @@
+"""Every arrow of the state diagram is reached through the verbs, and nothing else is possible."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import product
+
+import pytest
+
+from support.desk import Desk, approved
+from wakegate_schema import clock
+from wakegate_schema.records import Closing, Outcome
+from wakegate_schema.states import ARROWS, State
+from wakegate_schema.store import NotAllowed, Store
+from wakegate_schema.store.opening import sqlite_path
+
+S = State
+
+
+async def arrows_of(store: Store, execution_id: str) -> list[tuple[State | None, State]]:
+    """The changes on record."""
+    return [(t.from_state, t.to_state) for t in await store.transitions(execution_id)]
+
+
+@pytest.mark.parametrize("to", [S.REFUSED, S.UNOBTAINED])
+async def test_a_saved_call_can_end_without_being_submitted(desk: Desk, store: Store, to: State) -> None:
+    saved = await desk.save()
+    leased = await desk.lease(saved.execution_id)
+    assert await store.close_unstarted(leased.lease, Closing(to, "because"), clock.now())
+    assert await arrows_of(store, saved.execution_id) == [(None, S.SAVED), (S.SAVED, to)]
+
+
+@pytest.mark.parametrize("to", [S.REFUSED, S.UNOBTAINED])
+async def test_a_submission_can_end_without_a_request(desk: Desk, store: Store, to: State) -> None:
+    submitting = await desk.submitting()
+    assert await store.close_unstarted(submitting.lease, Closing(to, "because"), clock.now())
+    assert (await arrows_of(store, submitting.execution_id))[-1] == (S.SUBMITTING, to)
+
+
+@pytest.mark.parametrize("to", [S.DENIED, S.EXPIRED, S.CANCELLED, S.LAPSED, S.REFUSED, S.UNOBTAINED])
+async def test_a_waiting_call_can_end_without_a_start(desk: Desk, store: Store, to: State) -> None:
+    waiting = await desk.waiting()
+    assert await store.close_unstarted(waiting.lease, Closing(to, "because"), clock.now())
+    found = await store.execution(waiting.execution_id)
+    assert (found.state, found.reason, found.due_at, found.lease_until) == (to, "because", None, None)
+    assert found.finished_at is not None
+
+
+@pytest.mark.parametrize("given_up", ["save", "submitting", "waiting", "permitted"])
+async def test_whatever_has_not_started_can_be_abandoned(desk: Desk, store: Store, given_up: str) -> None:
+    execution = await getattr(desk, given_up)()
+    abandoned = await store.abandon(execution.execution_id, "conversation closed", "harness", clock.now())
+    assert (abandoned.state, abandoned.reason) == (S.ABANDONED, "conversation closed")
+    owes = abandoned.cancel_due_at is not None
+    assert owes == (given_up in ("submitting", "waiting"))
+    again = await store.abandon(execution.execution_id, "again", "harness", clock.now())
+    assert again == abandoned
+
+
+@pytest.mark.parametrize("begun", ["started", "in_doubt"])
+async def test_what_has_started_cannot_be_abandoned(desk: Desk, store: Store, begun: str) -> None:
+    execution = await getattr(desk, begun)()
+    with pytest.raises(NotAllowed, match="may have happened"):
+        await store.abandon(execution.execution_id, "too late", "harness", clock.now())
+
+
+async def test_a_worker_run_call_passes_through_permitted_in_one_commit(desk: Desk, store: Store) -> None:
+    started = await desk.started()
+    assert (await arrows_of(store, started.execution_id))[-2:] == [(S.WAITING, S.PERMITTED), (S.PERMITTED, S.STARTED)]
+    assert started.attempt_number == started.lease_number
+
+
+async def test_a_harness_run_call_waits_permitted_until_it_is_claimed(desk: Desk, store: Store) -> None:
+    permitted = await desk.permitted()
+    assert permitted.state is S.PERMITTED
+    assert permitted.lease_until is None
+    started = await desk.started(runs="harness")
+    assert started.state is S.STARTED
+
+
+@pytest.mark.parametrize(
+    ("outcome", "to"),
+    [
+        (Outcome("succeeded", "returned", b"1"), S.SUCCEEDED),
+        (Outcome("failed", "declared"), S.FAILED),
+        (Outcome("in_doubt", "timeout"), S.IN_DOUBT),
+        (Outcome("not_begun", "clock"), S.LAPSED),
+    ],
+)
+async def test_an_attempt_ends_as_its_holder_says(desk: Desk, store: Store, outcome: Outcome, to: State) -> None:
+    started = await desk.started()
+    finished = await store.finish(started.lease, outcome, clock.now())
+    assert finished.state is to
+    assert (finished.finished_at is None) == (to is S.IN_DOUBT)
+    assert await store.finish(started.lease, outcome, clock.now()) == finished
+
+
+@pytest.mark.parametrize(("happened", "to"), [(True, S.SUCCEEDED), (False, S.FAILED)])
+async def test_a_person_settles_what_is_in_doubt(desk: Desk, store: Store, happened: bool, to: State) -> None:
+    doubtful = await desk.in_doubt()
+    settled = await store.settle(doubtful.execution_id, happened=happened, by="mika", note="asked", at=clock.now())
+    assert settled.state is to
+    assert (await store.transitions(doubtful.execution_id))[-1].actor == "operator:mika"
+
+
+async def test_the_attempts_own_late_word_settles_what_is_in_doubt(desk: Desk, store: Store) -> None:
+    doubtful = await desk.in_doubt()
+    late = await store.finish(doubtful.lease, Outcome("succeeded", "returned", b"{}"), clock.now())
+    assert late.state is S.SUCCEEDED
+    assert await store.anomalies() == []
+
+
+async def test_a_late_word_against_a_persons_is_kept_as_an_anomaly(desk: Desk, store: Store) -> None:
+    doubtful = await desk.in_doubt()
+    await store.settle(doubtful.execution_id, happened=False, by="mika", note="asked", at=clock.now())
+    late = await store.finish(doubtful.lease, Outcome("succeeded", "returned", b"{}"), clock.now())
+    assert late.state is S.FAILED
+    (anomaly,) = await store.anomalies()
+    assert (anomaly.kind, anomaly.subject_id) == ("late_word", doubtful.execution_id)
+
+
+async def test_a_probe_settles_only_what_is_in_doubt(desk: Desk, store: Store) -> None:
+    doubtful = await desk.in_doubt()
+    outcome = Outcome("failed", "probe_did_not_happen")
+    assert await store.settle_by_probe(doubtful.execution_id, outcome, clock.now())
+    assert not await store.settle_by_probe(doubtful.execution_id, outcome, clock.now())
+
+
+async def test_only_what_is_in_doubt_can_be_settled_by_a_person(desk: Desk, store: Store) -> None:
+    started = await desk.started()
+    with pytest.raises(NotAllowed, match="not in_doubt"):
+        await store.settle(started.execution_id, happened=True, by="mika", note="", at=clock.now())
+
+
+async def test_a_permitted_call_that_nobody_claims_lapses(desk: Desk, store: Store) -> None:
+    permitted = await desk.permitted(approved(valid=clock.SECOND))
+    swept = await store.sweep(clock.now() + 2 * clock.SECOND)
+    assert swept.lapsed == (permitted.execution_id,)
+    assert (await store.execution(permitted.execution_id)).reason == "not_claimed"
+
+
+@pytest.fixture
+def raw(store: Store, database: str) -> Iterator[sqlite3.Connection]:
+    """Somebody who writes SQL of their own into the same file."""
+    with closing(sqlite3.connect(sqlite_path(database), isolation_level=None)) as connection:
+        connection.execute("PRAGMA recursive_triggers = ON")
+        yield connection
+
+
+def test_the_database_knows_the_same_arrows(raw: sqlite3.Connection) -> None:
+    found = {(S(a), S(b)) for a, b in raw.execute("SELECT from_state, to_state FROM arrow")}
+    assert found == ARROWS
+
+
+async def test_the_database_refuses_every_other_change_of_state(desk: Desk, raw: sqlite3.Connection) -> None:
+    made = {
+        S.SAVED: await desk.save(),
+        S.SUBMITTING: await desk.submitting(),
+        S.WAITING: await desk.waiting(),
+        S.PERMITTED: await desk.permitted(),
+        S.STARTED: await desk.started(),
+        S.IN_DOUBT: await desk.in_doubt(),
+    }
+    for (begin, execution), to in product(made.items(), State):
+        if to == begin or (begin, to) in ARROWS:
+            continue
+        with pytest.raises(sqlite3.IntegrityError, match=r"no such change of state|CHECK"):
+            raw.execute("UPDATE execution SET state = ? WHERE execution_id = ?", (to, execution.execution_id))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "tool = 'other'",
+        "arguments = x'7b7d'",
+        "digest = randomblob(32)",
+        "request_id = 'other'",
+        "expires_at = expires_at + 1",
+        "expires_at = NULL",
+        "started_at = started_at + 1",
+        "attempt_number = attempt_number + 1",
+        "lease_number = lease_number + 1",
+        "idempotency_key = 'other'",
+        "erased_at = 1, arguments = NULL",
+        "due_at = 1",
+    ],
+)
+async def test_the_database_refuses_to_change_what_was_saved_decided_and_started(
+    desk: Desk, raw: sqlite3.Connection, change: str
+) -> None:
+    started = await desk.started()
+    with pytest.raises(sqlite3.IntegrityError):
+        raw.execute(f"UPDATE execution SET {change} WHERE execution_id = ?", (started.execution_id,))
+
+
+async def test_the_database_refuses_a_second_start(desk: Desk, raw: sqlite3.Connection) -> None:
+    started = await desk.started()
+    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        raw.execute(
+            "INSERT INTO transition SELECT execution_id, 99, from_state, 'started', reason, actor, at FROM transition"
+            " WHERE execution_id = ? AND to_state = 'started'",
+            (started.execution_id,),
+        )
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "UPDATE transition SET actor = 'nobody'",
+        "DELETE FROM transition",
+        "DELETE FROM execution",
+        "REPLACE INTO transition SELECT * FROM transition",
+        "REPLACE INTO execution SELECT * FROM execution",
+    ],
+)
+async def test_the_record_is_append_only(desk: Desk, raw: sqlite3.Connection, attack: str) -> None:
+    await desk.started()
+    with pytest.raises(sqlite3.IntegrityError, match=r"append-only|never deleted|begins as saved"):
+        raw.execute(attack)
