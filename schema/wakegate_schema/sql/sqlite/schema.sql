@@ -305,7 +305,7 @@ CREATE TRIGGER transition_wakes AFTER INSERT ON transition
 WHEN new.to_state NOT IN ('saved', 'submitting', 'waiting', 'started')
 BEGIN
     INSERT INTO wake (wake_id, execution_id, number, target, due_at, created_at, to_state)
-    SELECT new.execution_id || '.' || new.number, new.execution_id, new.number, wake, new.at, new.at, new.to_state
+    SELECT new.execution_id || '_' || new.number, new.execution_id, new.number, wake, new.at, new.at, new.to_state
     FROM execution
     WHERE execution_id = new.execution_id AND wake <> 'none' AND (new.to_state <> 'permitted' OR runs = 'harness');
 END;

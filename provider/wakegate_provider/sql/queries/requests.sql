@@ -1,0 +1,34 @@
+-- name: request_by_key
+-- The request that a creation with this idempotency key made, for this instance only.
+SELECT * FROM requests WHERE instance_id = :instance_id AND idempotency_key = :idempotency_key
+
+-- name: request_by_id
+-- The request with this id, whoever owns it.
+SELECT * FROM requests WHERE request_id = :request_id
+
+-- name: request_of_instance
+-- The request with this id, if this live instance owns it.
+SELECT requests.* FROM requests JOIN instances USING (instance_id)
+WHERE request_id = :request_id AND instance_id = :instance_id AND deleted_at IS NULL
+
+-- name: count_pending
+-- How many requests of an instance are outstanding.
+SELECT count(*) AS pending FROM requests WHERE instance_id = :instance_id AND status = 'pending'
+
+-- name: insert_request
+-- A new pending request; the caller holds the transaction in which the key was found unused.
+INSERT INTO requests (
+    request_id, instance_id, idempotency_key, tool, submission, approval_ttl, created_at, deadline_at,
+    planned_at, planned_status, planned_note
+) VALUES (
+    :request_id, :instance_id, :idempotency_key, :tool, :submission, :approval_ttl, :created_at, :deadline_at,
+    :planned_at, :planned_status, :planned_note
+)
+
+-- name: list_requests
+-- Requests with their notifications, the newest first; any status when none is given.
+SELECT requests.*, event_id, wanted, made, attempts, next_at, last_result, delivered_at, ended_at
+FROM requests LEFT JOIN notifications USING (request_id)
+WHERE (:status IS NULL OR status = :status)
+ORDER BY created_at DESC, requests.request_id
+LIMIT :limit

@@ -1,0 +1,156 @@
+"""The AAP client: one instance's requests at its provider (AAP, requests). A `DecisionSource`."""
+
+import re
+from typing import Final
+
+import aiohttp
+
+from wakegate_schema import ids, strict_json, urls
+from wakegate_schema.records import Execution, call_digest
+from wakegate_schema.sealing import Credential
+from wakegate_schema.strict_json import JsonObject, MalformedJson
+from wakegate_worker.aap_answers import error_code, failure, reading, submission_failure
+from wakegate_worker.decisions import (
+    CancelAnswer,
+    InvalidAnswer,
+    Reading,
+    SubmissionRejected,
+    Unreachable,
+)
+from wakegate_worker.outbound import Answer, Limits, Unanswered, exchange
+
+MAX_WAIT_S: Final = 30
+"""The longest long poll AAP allows, in seconds."""
+
+
+class AapClient:
+    """Speaks for one instance, with its credential, to the provider the credential was sealed for and no other."""
+
+    def __init__(self, session: aiohttp.ClientSession, credential: Credential, *, limits: Limits | None = None) -> None:
+        """Take what is needed to ask.
+
+        Args:
+            session: from `outbound.open_session`, shared by all instances.
+            credential: as unsealed; its provider is the base URL.
+            limits: for every exchange; a long poll has its wait on top.
+
+        Raises:
+            MalformedUrl: the base URL is neither HTTPS nor on loopback.
+        """
+        self._session = session
+        self._base = urls.base_url(credential.provider)
+        self._token = credential.token
+        self._limits = limits or Limits()
+
+    async def submit(self, execution: Execution) -> Reading:
+        """Submit the saved call under its saved key; 201 for a new request and 200 for a repeat are the same here.
+
+        Raises:
+            SubmissionRejected: the provider's own word that it never will take this call, or a call that cannot
+                be put into a submission at all.
+        """
+        headers = {"Content-Type": "application/json", "Idempotency-Key": _key(execution)}
+        answer = await self._ask("POST", "/v1/requests", headers=headers, body=submission(execution))
+        if answer.status in (200, 201):
+            return reading(answer, "the submission")
+        raise submission_failure(answer)
+
+    async def read(self, execution: Execution, wait_s: float) -> Reading:
+        """Read the request, as a long poll when `wait_s` is a second or more (at most 30)."""
+        wait = max(0, min(int(wait_s), MAX_WAIT_S))
+        path = _path(execution) + (f"?wait={wait}s" if wait else "")
+        answer = await self._ask("GET", path, wait_s=wait)
+        if answer.status == 200:
+            return reading(answer, "the read")
+        raise failure(answer, "the read")
+
+    async def cancel(self, execution: Execution) -> CancelAnswer:
+        """Cancel the request; repeating it is harmless."""
+        answer = await self._ask("DELETE", _path(execution))
+        if answer.status == 200:
+            found = reading(answer, "the cancel").request
+            if found.id != execution.request_id or found.status != "cancelled":
+                raise InvalidAnswer("the answer to the cancel is not this request, cancelled")
+            return CancelAnswer.CANCELLED
+        code = error_code(answer)
+        if answer.status == 409 and code == "already_terminal":
+            return CancelAnswer.ALREADY_TERMINAL
+        if answer.status == 404 and code is not None:
+            return CancelAnswer.NOT_FOUND
+        raise failure(answer, "the cancel")
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: dict[str, str] | None = None,
+        body: bytes | None = None,
+        wait_s: float = 0.0,
+    ) -> Answer:
+        limits = Limits(self._limits.connect_s, self._limits.total_s + wait_s, self._limits.max_body)
+        sent = {
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "Authorization": f"Bearer {self._token.reveal()}",
+            **(headers or {}),
+        }
+        try:
+            return await exchange(self._session, method, self._base + path, headers=sent, body=body, limits=limits)
+        except Unanswered as error:
+            raise Unreachable(f"the provider is not reached: {error}", reason=error.reason) from None
+
+
+def submission(execution: Execution) -> bytes:
+    """Return the body that submits exactly the saved call: the same bytes for every repeat.
+
+    Raises:
+        SubmissionRejected: the saved call is erased, damaged or not JSON, and can never be submitted.
+    """
+    if execution.arguments is None:
+        raise SubmissionRejected("the saved call is erased", reason="payload_erased")
+    digest = call_digest(execution.tool, execution.arguments, execution.context, execution.reasoning, execution.timeout)
+    if digest != execution.digest:
+        raise SubmissionRejected("the saved call is not the one that was suspended", reason="digest_differs")
+    try:
+        body: JsonObject = {
+            "tool": execution.tool,
+            "arguments": _object(execution.arguments),
+            "timeout": execution.timeout,
+        }
+        if execution.reasoning is not None:
+            body["agent_reasoning"] = execution.reasoning
+        if execution.context is not None:
+            body["context"] = _object(execution.context)
+        return strict_json.dumps(body)
+    except (MalformedJson, UnicodeEncodeError):
+        pass
+    raise SubmissionRejected("the saved call is not JSON as AAP carries it", reason="payload_unreadable")
+
+
+_KEY: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?")
+
+
+def _object(data: bytes) -> JsonObject:
+    value = strict_json.parse(data)
+    if not isinstance(value, dict):
+        raise MalformedJson
+    return value
+
+
+def _key(execution: Execution) -> str:
+    key = execution.idempotency_key
+    if _KEY.fullmatch(key) is None:
+        raise SubmissionRejected(
+            "the idempotency key does not fit into a header: use 1 to 255 printable ASCII characters",
+            reason="idempotency_key_malformed",
+        )
+    return key
+
+
+def _path(execution: Execution) -> str:
+    try:
+        return f"/v1/requests/{ids.parse(execution.request_id or '')}"
+    except ids.MalformedId:
+        pass
+    raise InvalidAnswer("no request id is on record, or not a UUID", reason="request_id_malformed")

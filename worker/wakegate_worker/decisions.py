@@ -1,0 +1,106 @@
+"""Decisions: where they come from, behind one small protocol (DESIGN, "The start, step by step")."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from wakegate_schema.errors import WakegateError
+from wakegate_schema.records import Execution
+from wakegate_schema.wire import ApprovalRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the source said of one request, just now and in full; nothing of it is believed before the boundary."""
+
+    request: ApprovalRequest
+    server_date: float | None
+    """The source's own clock when it answered, in Unix seconds; None when it did not say."""
+    received_monotonic: float
+    """This process's `time.monotonic()` when the answer began to arrive."""
+
+
+class CancelAnswer(StrEnum):
+    """How the source answered a cancel. Every one of them settles it."""
+
+    CANCELLED = "cancelled"
+    """The request is cancelled, now or since before."""
+    ALREADY_TERMINAL = "already_terminal"
+    """The request was decided first."""
+    NOT_FOUND = "not_found"
+    """The source does not know the request (any more)."""
+
+
+class DecisionSource(Protocol):
+    """A party that decides. One per instance; nothing above it knows what protocol it speaks.
+
+    Every method raises a `DecisionError`, and nothing else of its own.
+    """
+
+    async def submit(self, execution: Execution) -> Reading:
+        """Ask for a decision under the saved idempotency key: however often, it is one request.
+
+        Raises:
+            SubmissionRejected: this call can never be permitted.
+        """
+        ...
+
+    async def read(self, execution: Execution, wait_s: float) -> Reading:
+        """Return the request as it is, waiting up to `wait_s` seconds for a decision.
+
+        Args:
+            execution: one whose request id is known.
+            wait_s: seconds, capped at what the source allows; 0 does not wait.
+        """
+        ...
+
+    async def cancel(self, execution: Execution) -> CancelAnswer:
+        """Say that no decision is needed any more; the execution's request id is known."""
+        ...
+
+
+class DecisionError(WakegateError):
+    """No decision could be had from the source."""
+
+    reason = "no_decision"
+
+    def __init__(
+        self, message: str | None = None, *, reason: str | None = None, retry_after_s: float | None = None
+    ) -> None:
+        """Keep how long the source asked to be left alone, in seconds and however long; None when it did not."""
+        super().__init__(message, reason=reason)
+        self.retry_after_s = retry_after_s
+
+    @property
+    def problem(self) -> str:
+        """The machine word to keep while this is being retried, such as `http_503`."""
+        return self.reason
+
+
+class Unreachable(DecisionError):
+    """The source gave no usable answer; the same will be tried again."""
+
+    reason = "unreachable"
+
+
+class InvalidAnswer(DecisionError):
+    """The source answered with something that is not what its protocol defines; it will be asked again."""
+
+    reason = "invalid_answer"
+
+
+class CredentialRefused(DecisionError):
+    """The source refused the instance's credential; give the instance a new one."""
+
+    reason = "credential_refused"
+
+
+class SubmissionRejected(DecisionError):
+    """The source will never decide on this call."""
+
+    reason = "submission_rejected"
+
+    def __init__(self, message: str | None = None, *, reason: str | None = None, code: str | None = None) -> None:
+        """Keep the source's own word for it, when it gave one; None when the fault was found here."""
+        super().__init__(message, reason=reason)
+        self.code = code
