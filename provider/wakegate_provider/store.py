@@ -143,7 +143,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
     """Create every table in an empty file, all or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+        if connection.execute("PRAGMA schema_version").fetchone()[0] == 0:
             for statement in queries.load("wakegate_provider", "sql/schema").values():
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")

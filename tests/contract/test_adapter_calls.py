@@ -22,6 +22,7 @@ from wakegate_adapter import (
     State,
     StoreMissing,
     WaitTimeout,
+    WakegateError,
 )
 from wakegate_schema import clock
 from wakegate_schema.store import Store
@@ -158,7 +159,7 @@ async def test_only_a_worker_or_a_harness_runs_a_call(adapter: Adapter) -> None:
 async def test_getting_tells_where_an_unresolved_call_stands(adapter: Adapter, store: Store) -> None:
     ticket = await adapter.suspend(Call("t", {}, key="k", group="g"))
     saved = await adapter.get(ticket.execution_id)
-    assert (saved.state, saved.id) == (State.SAVED, f"{ticket.execution_id}.1")
+    assert (saved.state, saved.id) == (State.SAVED, f"{ticket.execution_id}_1")
     await driving.submit(store, ticket.execution_id)
     waiting = await adapter.get(ticket.execution_id)
     assert (waiting.state, waiting.key, waiting.group) == (State.WAITING, "k", "g")
@@ -173,6 +174,25 @@ async def test_a_resolution_has_the_id_of_its_wake(adapter: Adapter, store: Stor
     assert resolution.id == wake.wake_id
     assert (resolution.state, resolution.note) == (State.DENIED, "too much")
     assert "denied" in resolution.explanation
+
+
+@pytest.mark.parametrize("execution_id", ["", "run-7", "\ud800", None, 7])
+async def test_what_is_no_execution_id_is_not_found_at_once(adapter: Adapter, execution_id: Any) -> None:
+    for use in (
+        adapter.get(execution_id),
+        adapter.wait(execution_id),
+        adapter.take(execution_id, "c"),
+        adapter.abandon(execution_id, "r"),
+    ):
+        with pytest.raises(NotFound):
+            await use
+    with pytest.raises(NotFound):
+        adapter.claim(execution_id)
+
+
+async def test_an_execution_id_is_taken_in_either_case(adapter: Adapter) -> None:
+    ticket = await adapter.suspend(Call("t", {}))
+    assert (await adapter.get(ticket.execution_id.upper())).execution_id == ticket.execution_id
 
 
 async def test_an_unknown_execution_is_said_to_be_unknown(adapter: Adapter) -> None:
@@ -303,6 +323,16 @@ async def test_a_closed_adapter_says_so(desk: Desk, database: str) -> None:
             await use
     with pytest.raises(AdapterClosed):
         adapter.claim(new_id())
+
+
+async def test_closing_ends_a_wait_with_an_error(desk: Desk, database: str) -> None:
+    adapter = await Adapter.open(database)
+    ticket = await adapter.suspend(Call("t", {}))
+    waiting = asyncio.create_task(adapter.wait(ticket.execution_id, timeout=10))
+    await asyncio.sleep(0.1)
+    await adapter.close()
+    with pytest.raises(WakegateError):
+        await waiting
 
 
 async def test_what_is_saved_is_what_stdlib_json_reads_back(adapter: Adapter, store: Store) -> None:

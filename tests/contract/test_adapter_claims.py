@@ -466,3 +466,17 @@ async def test_a_claim_id_in_another_form_is_refused(adapter: Adapter, store: St
         async with adapter.claim(execution_id, claim_id):
             pass
     assert (await store.execution(execution_id)).state is State.PERMITTED
+
+
+async def test_log_lines_name_the_call_and_never_its_contents_and_leave_stdout_alone(
+    adapter: Adapter, store: Store, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level("DEBUG", "wakegate_adapter")
+    execution_id = await permitted(adapter, store, iban="DE02")
+    async with adapter.claim(execution_id) as attempt:
+        attempt.succeed("refunded to DE02")
+    lines = [record.getMessage() for record in caplog.records if record.name == "wakegate_adapter"]
+    assert [line.split(" action=")[0] for line in lines] == ["event=claimed", "event=finished"]
+    assert all(execution_id in line for line in lines)
+    assert "DE02" not in caplog.text
+    assert capsys.readouterr().out == ""

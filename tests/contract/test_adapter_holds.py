@@ -131,10 +131,11 @@ async def test_a_hold_that_ran_out_unseen_does_not_run_a_permitted_call(
     async with Adapter(await open_store(database, mode="use"), hold=0.2) as stopped:
         held = asyncio.create_task(stopped.hold(a_call(), run=refunds.issue))
         execution_id = (await driving.next_saved(store, "issue_refund")).execution_id
-        thread = asyncio.create_task(asyncio.to_thread(lambda: asyncio.run(approve_elsewhere(database, execution_id))))
-        await asyncio.sleep(0)
-        time.sleep(0.6)  # noqa: ASYNC251 (the whole event loop stands still, as under SIGSTOP)
-        await thread
+        # From here the whole event loop stands still, as under SIGSTOP.
+        thread = threading.Thread(target=lambda: asyncio.run(approve_elsewhere(database, execution_id)))
+        thread.start()
+        thread.join()
+        time.sleep(0.3)
         outcome = await held
     assert (outcome.state, outcome.reason) == (State.ABANDONED, "hold_lost")
     assert refunds.done == []

@@ -92,7 +92,8 @@ class SqliteEngine:
     def _opened(self) -> tuple[sqlite3.Connection, TurnLock]:
         if self._connection is None or self._turn is None:
             self._turn = self._turn or TurnLock(self._path, mode=FILE_MODE)
-            self._connection = connect(self._path)
+            with self._turn:  # two processes cannot make one new file WAL at once: SQLite does not wait there
+                self._connection = connect(self._path)
             self._identity = _identity(self._path)
         return self._connection, self._turn
 

@@ -1,0 +1,86 @@
+"""The callee: what `hold` runs, looked at before anything is saved and run once."""
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from wakegate_adapter.errors import AdapterError, CallRefused
+
+Run = Callable[..., Any]
+"""Any callable that takes the call's arguments by name, sync or async."""
+
+_THREAD: Final = "wakegate-run"
+
+
+class NoThread(AdapterError):
+    """No thread could be had; nothing was begun."""
+
+    reason = "no_thread"
+
+
+def check_fits(run: Run, arguments: Mapping[str, Any]) -> None:
+    """Refuse a call that `run` could not even be called with. Raises `CallRefused`."""
+    if not callable(run):
+        raise CallRefused("run", "it must be callable", reason="bad_run")
+    try:
+        signature = inspect.signature(run)
+    except (TypeError, ValueError):  # some built-ins have none
+        return
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise CallRefused("run", f"it does not take these arguments: {error}", reason="arguments_do_not_fit") from None
+
+
+def check_failures(failures: tuple[type[Exception], ...]) -> None:
+    """Refuse anything but a tuple of exception classes. Raises `CallRefused`."""
+    if not isinstance(failures, tuple) or not all(isinstance(f, type) and issubclass(f, Exception) for f in failures):
+        raise CallRefused("failures", "it must be a tuple of exception classes", reason="bad_failures")
+
+
+async def run_once(run: Run, arguments: Mapping[str, Any]) -> Any:
+    """Run it: an async callable in this loop, a sync one in a thread of its own.
+
+    Cancelled, a sync callable goes on in its thread and its end is not waited for.
+    """
+    if inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(getattr(run, "__call__", None)):  # noqa: B004
+        return await run(**arguments)
+    value = await _in_thread(lambda: run(**arguments))
+    return await value if inspect.isawaitable(value) else value
+
+
+def _in_thread(work: Callable[[], Any]) -> Awaitable[Any]:
+    """Run `work` in a new daemon thread: an executor could queue it while its approval ends."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def deliver(value: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(value)
+        elif isinstance(error, StopIteration):  # a future cannot carry one
+            future.set_exception(RuntimeError("the callable raised StopIteration"))
+        else:
+            future.set_exception(error)
+
+    def main() -> None:
+        value: Any = None
+        failure: BaseException | None = None
+        try:
+            value = context.run(work)
+        except BaseException as error:  # noqa: BLE001 (carried to whoever awaits)
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            loop.call_soon_threadsafe(deliver, value, failure)
+
+    try:
+        threading.Thread(target=main, name=_THREAD, daemon=True).start()
+    except RuntimeError:
+        raise NoThread from None
+    return future

@@ -1,0 +1,62 @@
+"""The claim: `async with adapter.claim(...)`, from the spent permission to the recorded outcome."""
+
+import asyncio
+from types import TracebackType
+
+from wakegate_adapter.attempt import Attempt
+from wakegate_adapter.grant import Grant
+from wakegate_adapter.log import log
+from wakegate_adapter.outcomes import untold
+from wakegate_adapter.permissions import Permissions, new_claim_id
+from wakegate_adapter.persistence import ended, to_the_end
+from wakegate_schema.records import Execution, Outcome
+
+
+class Claim:
+    """An async context manager that gives an `Attempt`, keeps its lease, and reports its outcome at the end."""
+
+    def __init__(self, permissions: Permissions, execution_id: str, label: str | None = None) -> None:
+        """Take what `Adapter.claim` was given."""
+        self._permissions = permissions
+        self._execution_id = execution_id
+        self._label = label
+        self._attempt: Attempt | None = None
+        self._grant: Grant | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self.execution: Execution | None = None
+        """The execution once its outcome is recorded."""
+
+    async def __aenter__(self) -> Attempt:
+        """Spend the permission, if there is one."""
+        found = await self._permissions.take(self._execution_id, new_claim_id(self._label))
+        self._attempt, self._grant = Attempt(found), found.grant
+        if found.grant is not None:
+            self._keeper = asyncio.get_running_loop().create_task(self._keep(self._attempt, found.grant))
+        return self._attempt
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Record what was told, or that nobody knows. Does not end before that, even when cancelled.
+
+        Raises:
+            OutcomeNotRecorded: the store could not be reached for long.
+        """
+        if self._attempt is None or self._grant is None:
+            return
+        outcome = self._attempt.outcome or untold(error)
+        try:
+            await to_the_end(self._report(self._grant, outcome))
+        finally:
+            if self._keeper is not None:
+                await ended(self._keeper)
+
+    async def _report(self, grant: Grant, outcome: Outcome) -> None:
+        self.execution = await self._permissions.finish(grant, outcome)
+
+    async def _keep(self, attempt: Attempt, grant: Grant) -> None:
+        try:
+            await self._permissions.keep(grant)
+        except Exception as error:  # noqa: BLE001 (the attempt goes on; that its lease is not kept is told)
+            log.error("lease not kept", action="renew", execution_id=grant.execution_id, error=type(error).__name__)
+        attempt.lease_lost = True

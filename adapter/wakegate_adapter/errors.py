@@ -1,0 +1,90 @@
+"""What can go wrong in a harness, beside what the store itself refuses."""
+
+from wakegate_adapter.grant import Grant
+from wakegate_schema.errors import WakegateError
+
+
+class AdapterError(WakegateError):
+    """The adapter refused."""
+
+    reason = "adapter_error"
+
+
+class NotConfigured(AdapterError):
+    """The adapter was not told where the store is; set WAKEGATE_DATABASE or name it to Adapter.open."""
+
+    reason = "not_configured"
+
+
+class ControlNotYet(AdapterError):
+    """The control API comes in a later version; unset WAKEGATE_CONTROL and set WAKEGATE_DATABASE instead."""
+
+    reason = "control_not_yet"
+
+
+class AdapterClosed(AdapterError):
+    """This adapter is closed; open another one."""
+
+    reason = "adapter_closed"
+
+
+class CallRefused(AdapterError):
+    """The call cannot be saved as it is; nothing was saved."""
+
+    reason = "call_refused"
+
+    def __init__(self, path: str, problem: str, *, reason: str = "call_refused") -> None:
+        """Name the part of the call, such as `arguments.items[3].price`, and what is wrong; never its value."""
+        super().__init__(f"{path}: {problem}", reason=reason)
+        self.path = path
+
+
+class InstanceUnclear(AdapterError):
+    """The call does not say clearly enough under which instance it is to be submitted."""
+
+    reason = "instance_unclear"
+
+
+class WaitTimeout(AdapterError):
+    """The call is not resolved yet; it goes on, and can be waited for again."""
+
+    reason = "wait_timeout"
+
+
+class HeldElsewhere(AdapterError):
+    """This call was already saved with this key, and somebody else waits for it."""
+
+    reason = "held_elsewhere"
+
+
+class NotPermitted(AdapterError):
+    """This attempt is not permitted: nothing of the call may run."""
+
+    reason = "not_permitted"
+
+
+class OutcomeTold(AdapterError):
+    """How this attempt ended was told already; the first word stands."""
+
+    reason = "outcome_told"
+
+
+class ResultRefused(AdapterError):
+    """The call is recorded as succeeded, but without its result, which is not JSON that can be kept."""
+
+    reason = "result_refused"
+
+
+class OutcomeNotRecorded(AdapterError):
+    """How the attempt ended could not be recorded; tell it again with `finish`, or the call will be in doubt."""
+
+    reason = "outcome_not_recorded"
+
+    def __init__(self, grant: Grant, kind: str, problem: str) -> None:
+        """Take what `finish` needs to be told again."""
+        super().__init__(
+            f"execution {grant.execution_id} ended as {kind}, but that could not be recorded: {problem};"
+            " tell it again with Adapter.finish, or the call will be in doubt"
+        )
+        self.grant = grant
+        self.kind = kind

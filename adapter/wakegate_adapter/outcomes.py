@@ -1,0 +1,74 @@
+"""Outcomes: what a harness's word, or its silence, means for an attempt. Pure."""
+
+import asyncio
+import traceback
+from pathlib import Path
+from typing import Final, Literal
+
+from wakegate_adapter.exact_json import NotJson, encode
+from wakegate_schema.records import Outcome
+
+Kind = Literal["succeeded", "failed", "in_doubt", "not_begun"]
+
+RESULT_LIMIT: Final = 256 * 1024
+"""The largest result that is kept, in bytes of JSON."""
+MESSAGE_LIMIT: Final = 500
+"""The longest error message that is kept, in characters."""
+
+
+def outcome_of(kind: Kind, result: object, error: str | None) -> Outcome:
+    """Return the outcome of this kind."""
+    if kind == "succeeded":
+        return succeeded(result)
+    return {"failed": failed, "in_doubt": in_doubt, "not_begun": not_begun}[kind](error or "")
+
+
+def succeeded(result: object) -> Outcome:
+    """The call happened. A result that is not JSON, or over `RESULT_LIMIT`, is left out, and the error says so."""
+    try:
+        return Outcome("succeeded", "returned", result=encode(result, "result", max_bytes=RESULT_LIMIT))
+    except NotJson as error:
+        reason, why = "result_too_large" if error.reason == "too_large" else "result_not_json", str(error)
+    except Exception as error:  # noqa: BLE001 (a value's own methods may raise anything; the call happened all the same)
+        reason, why = "result_not_json", type(error).__name__
+    return Outcome("succeeded", reason, error=one_line(f"the result is not kept: {why}"))
+
+
+def failed(error: object) -> Outcome:
+    """The call is known not to have happened."""
+    return Outcome("failed", "tool_failed", error=one_line(str(error)) or "no reason was given")
+
+
+def not_begun(why: object) -> Outcome:
+    """The permission was spent, but nothing of the call was begun."""
+    return Outcome("not_begun", "not_begun", error=one_line(str(why)) or "no reason was given")
+
+
+def in_doubt(why: object) -> Outcome:
+    """Nobody knows whether the call happened."""
+    return Outcome("in_doubt", "outcome_unknown", error=one_line(str(why)) or "no reason was given")
+
+
+def untold(error: BaseException | None) -> Outcome:
+    """The holder left without a word, or by an exception: nobody knows.
+
+    Only the exception's type and place are kept: messages of libraries hold URLs, tokens and arguments.
+    """
+    if error is None:
+        return Outcome("in_doubt", "outcome_not_told", error="the harness left without saying how the call ended")
+    if isinstance(error, asyncio.CancelledError):
+        return Outcome("in_doubt", "tool_cancelled", error="the harness was cancelled while the call ran")
+    return Outcome("in_doubt", "tool_raised", error=one_line(f"{type(error).__name__} {_place(error)}"))
+
+
+def one_line(text: str) -> str:
+    """Return the text as one printable line of at most `MESSAGE_LIMIT` characters."""
+    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
+    return line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 1] + "…"
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return "somewhere in the harness"
+    return f"at {Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name}"

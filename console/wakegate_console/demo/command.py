@@ -1,0 +1,132 @@
+"""`wakegate demo`: the command around the script."""
+
+import asyncio
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from wakegate_console.demo.ledger import count_refunds
+from wakegate_console.demo.report import Finding, judge, table
+from wakegate_console.demo.script import Say, Script
+from wakegate_console.demo.stage import DemoFailed, Stage
+from wakegate_console.text import describe
+from wakegate_schema.errors import WakegateError
+from wakegate_schema.settings import SettingsError
+from wakegate_schema.store import open_store
+
+PLAIN_WIDTH = 130
+"""Characters a line, where the output is no terminal."""
+
+
+@click.command()
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Run in this new or empty directory and keep it; else a temporary one.",
+)
+def demo(keep: Path | None) -> None:
+    """Run the whole loop on this machine and check it.
+
+    Starts provider, receiver and worker, lets a harness save refund calls, and ends by itself. Exit code 0 only
+    if every call ended as it must and every refund happened 0 or 1 times, as it must.
+    """
+    console = Console(width=None if Console().is_terminal else PLAIN_WIDTH, highlight=False)
+    with _directory(keep) as directory:
+        try:
+            findings = asyncio.run(_perform(directory, console))
+        except asyncio.CancelledError:
+            raise click.Abort from None
+        effects = count_refunds(directory / "ledger.jsonl")
+        problems = judge(findings, effects)
+        console.print(table(findings, effects))
+        if problems:
+            raise DemoFailed("\n".join(problems))
+        refunds = sum(effects.values())
+    console.print(
+        f"\nAll {len(findings)} calls ended as they must; {refunds} refunds were made, each once, and none beside them."
+    )
+
+
+async def _perform(directory: Path, console: Console) -> list[Finding]:
+    """Play the script, end every process, and return the findings."""
+    _cancel_on_signal()
+    stage = Stage(directory)
+    with _audience(console) as say:
+        try:
+            say("starting provider, receiver and worker")
+            await stage.open()
+            async with await open_store(stage.settings.database, mode="use") as store:
+                script = Script(stage, store, say)
+                await script.play()
+                say("stopping provider, receiver and worker")
+                await stage.processes.stop()
+                late = stage.processes.stopped_well()
+                if late:
+                    raise DemoFailed(f"told to stop, these did not end well: {', '.join(late)}")
+                return await script.findings()
+        finally:
+            await stage.processes.stop()
+
+
+def _cancel_on_signal() -> None:
+    """Have the first SIGTERM or SIGINT cancel this task. While the processes are being ended, more change nothing."""
+    task = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+
+    def cancel() -> None:
+        if task is not None and not task.cancelling():
+            task.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, cancel)
+
+
+@contextmanager
+def _audience(console: Console) -> Iterator[Say]:
+    """Tell how far the demo is: one line a step, and on a terminal something that moves."""
+    began = time.monotonic()
+    with console.status("") if console.is_terminal else nullcontext() as status:
+
+        def say(step: str) -> None:
+            console.print(f"{time.monotonic() - began:5.1f} s  {step}")
+            if status is not None:
+                status.update(step)
+
+        yield say
+
+
+@contextmanager
+def _directory(keep: Path | None) -> Iterator[Path]:
+    """Give a directory; a temporary one is removed, unless the demo failed: its logs are worth reading then."""
+    directory = _kept(keep) if keep is not None else Path(tempfile.mkdtemp(prefix="wakegate-demo-")).resolve()
+    try:
+        yield directory
+    except SettingsError:
+        _remove(directory, keep)
+        raise
+    except (WakegateError, OSError) as error:
+        raise DemoFailed(f"{describe(error)}\nthe logs are in {directory}") from error
+    except BaseException:
+        _remove(directory, keep)
+        raise
+    _remove(directory, keep)
+
+
+def _kept(directory: Path) -> Path:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if any(directory.iterdir()):
+        raise click.BadParameter(f"the directory {directory} is not empty.", param_hint="'--keep'")
+    return directory.resolve()
+
+
+def _remove(directory: Path, keep: Path | None) -> None:
+    if keep is None:
+        shutil.rmtree(directory)

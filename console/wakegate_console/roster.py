@@ -1,0 +1,99 @@
+"""The roster: every instance with its registrations, and the registrations that have no instance yet."""
+
+from dataclasses import dataclass
+
+from wakegate_console import views
+from wakegate_schema.errors import WakegateError
+from wakegate_schema.records import Instance, Registration
+from wakegate_schema.store import NotFound, Store
+
+
+class Ambiguous(WakegateError):
+    """More than one instance is called that."""
+
+    reason = "ambiguous"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An instance, or a registration on the way to one."""
+
+    provider: str
+    name: str
+    instance: Instance | None
+    registrations: tuple[Registration, ...]
+
+    @property
+    def created_at(self) -> int:
+        """When it came here, in µs since the epoch."""
+        return self.instance.created_at if self.instance else self.registrations[0].created_at
+
+    def view(self) -> views.View:
+        """Return what a listing says of it."""
+        return views.instance(self.instance) if self.instance else views.unfinished(self.registrations[0])
+
+    def is_called(self, which: str) -> bool:
+        """Whether this is its id, its name, or the id of one of its registrations."""
+        ids = {registration.registration_id for registration in self.registrations}
+        if self.instance:
+            ids.add(self.instance.instance_id)
+        ids.update(registration.instance_id for registration in self.registrations if registration.instance_id)
+        return which == self.name or which.lower() in ids
+
+
+async def entries(store: Store) -> list[Entry]:
+    """Return the whole roster, the oldest first."""
+    instances = await store.instances()
+    registrations = await store.registrations()
+    found = [
+        Entry(
+            instance.provider,
+            instance.name,
+            instance,
+            tuple(registration for registration in registrations if _belongs(registration, instance)),
+        )
+        for instance in instances
+    ]
+    taken = {registration.registration_id for entry in found for registration in entry.registrations}
+    found += [
+        Entry(registration.provider, registration.name, None, (registration,))
+        for registration in registrations
+        if registration.registration_id not in taken
+    ]
+    return sorted(found, key=lambda entry: entry.created_at)
+
+
+async def find(store: Store, which: str, provider: str | None) -> Entry:
+    """Return the one entry that is called so; one in use goes before those retired.
+
+    Args:
+        store: open for reading.
+        which: an instance id, a name or a registration id.
+        provider: only this provider's; None for any.
+
+    Raises:
+        NotFound: none is.
+        Ambiguous: several are.
+    """
+    found = [entry for entry in await entries(store) if entry.is_called(which) and provider in (None, entry.provider)]
+    found = [entry for entry in found if entry.view()["state"] != "retired"] or found
+    if not found:
+        raise NotFound(f"there is no instance {which}; see `wakegate instance list`")
+    if len(found) > 1:
+        raise Ambiguous(f"{which} names {len(found)} instances; name one by its id and --provider-url")
+    return found[0]
+
+
+async def retire(store: Store, entry: Entry, actor: str, at: int) -> int:
+    """Retire an entry with its registrations; return how many executions were abandoned."""
+    abandoned = 0
+    if entry.instance:
+        abandoned = await store.retire_instance(entry.provider, entry.instance.instance_id, actor, at)
+    else:
+        for registration in entry.registrations:
+            await store.retire_registration(registration.registration_id, at)
+    return abandoned
+
+
+def _belongs(registration: Registration, instance: Instance) -> bool:
+    return (registration.provider, registration.instance_id) == (instance.provider, instance.instance_id)

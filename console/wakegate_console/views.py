@@ -1,0 +1,159 @@
+"""How records are shown: plain objects with RFC 3339 times, without payloads and without secrets."""
+
+from typing import Any
+
+from wakegate_schema import timestamps
+from wakegate_schema.records import Execution, Instance, Notification, Registration, Transition, Wake
+
+View = dict[str, Any]
+
+
+def moment(at: int | None) -> str | None:
+    """Return a time of a record as RFC 3339 text."""
+    return None if at is None else timestamps.render(at)
+
+
+def execution(record: Execution) -> View:
+    """Return what a listing says of an execution."""
+    return {
+        "execution_id": record.execution_id,
+        "provider": record.provider,
+        "instance_id": record.instance_id,
+        "key": record.idempotency_key,
+        "request_id": record.request_id,
+        "tool": record.tool,
+        "tool_version": record.tool_version,
+        "runs": record.runs,
+        "wake": record.wake,
+        "group": record.group,
+        "state": str(record.state),
+        "reason": record.reason,
+        "problem": record.problem,
+        "tries": record.tries,
+        "created_at": moment(record.created_at),
+        "due_at": moment(record.due_at),
+        "deadline_at": moment(record.deadline_at),
+        "decided_at": moment(record.decided_at),
+        "expires_at": moment(record.expires_at),
+        "started_at": moment(record.started_at),
+        "finished_at": moment(record.finished_at),
+        "changed_at": moment(record.changed_at),
+        "cancel_due_at": moment(record.cancel_due_at),
+        "erased_at": moment(record.erased_at),
+    }
+
+
+def execution_words(record: Execution) -> View:
+    """Return what people and tools have said of an execution; for one that is looked at, not for listings."""
+    return {"note": record.note, "error": record.error}
+
+
+def execution_payload(record: Execution) -> View:
+    """Return the payload of an execution: the exact text of what was saved and of what came of it."""
+    return {
+        "arguments": _text(record.arguments),
+        "context": _text(record.context),
+        "reasoning": record.reasoning,
+        "result": _text(record.result),
+    }
+
+
+def transition(record: Transition) -> View:
+    """Return one change of an execution's state."""
+    return {
+        "number": record.number,
+        "from": None if record.from_state is None else str(record.from_state),
+        "to": str(record.to_state),
+        "reason": record.reason,
+        "actor": record.actor,
+        "at": moment(record.at),
+    }
+
+
+def wake(record: Wake) -> View:
+    """Return one wake."""
+    return {
+        "wake_id": record.wake_id,
+        "target": record.target,
+        "to": str(record.to_state),
+        "state": record.state,
+        "tries": record.tries,
+        "problem": record.problem,
+        "due_at": moment(record.due_at),
+        "created_at": moment(record.created_at),
+        "delivered_at": moment(record.delivered_at),
+    }
+
+
+def notification(record: Notification) -> View:
+    """Return what a listing says of a notification."""
+    return {
+        "event_id": record.event_id,
+        "provider": record.provider,
+        "instance_id": record.instance_id,
+        "registration_id": record.registration_id,
+        "request_id": record.request_id,
+        "state": record.state,
+        "reason": record.reason,
+        "duplicates": record.duplicates,
+        "created_at": moment(record.created_at),
+        "received_at": moment(record.received_at),
+        "handled_at": moment(record.handled_at),
+        "keep_until": moment(record.keep_until),
+    }
+
+
+def notification_payload(record: Notification) -> View:
+    """Return the body of a notification as it came."""
+    return {"body": _text(record.body)}
+
+
+def instance(record: Instance) -> View:
+    """Return what a listing says of an instance."""
+    return {
+        "instance_id": record.instance_id,
+        "provider": record.provider,
+        "name": record.name,
+        "state": record.state,
+        "reason": record.state_reason,
+        "delivery": record.delivery,
+        "credential_expires_at": moment(record.credential_expires_at),
+        "created_at": moment(record.created_at),
+        "retired_at": moment(record.retired_at),
+    }
+
+
+def registration(record: Registration) -> View:
+    """Return a registration without its secret."""
+    return {
+        "registration_id": record.registration_id,
+        "state": record.state,
+        "url": record.url,
+        "created_at": moment(record.created_at),
+        "expected_until": moment(record.expected_until),
+        "verified_at": moment(record.verified_at),
+        "retired_at": moment(record.retired_at),
+    }
+
+
+def unfinished(record: Registration) -> View:
+    """Return a registration that has no instance yet, in the form of an instance."""
+    return {
+        "instance_id": record.instance_id,
+        "provider": record.provider,
+        "name": record.name,
+        "state": record.state,
+        "reason": _MISSING.get(record.state),
+        "delivery": "webhook",
+        "credential_expires_at": None,
+        "created_at": moment(record.created_at),
+        "retired_at": moment(record.retired_at),
+    }
+
+
+_MISSING = {"expected": "not_verified", "verified": "no_credential"}
+"""What a registration without an instance waits for."""
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "backslashreplace")

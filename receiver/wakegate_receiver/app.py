@@ -1,0 +1,165 @@
+"""The public endpoint: one function from request to answer, in the order of DESIGN, "The receiver's answers"."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+from aiohttp import web
+
+from wakegate_receiver import messages, notifications, screening, verifications
+from wakegate_receiver.answers import Refused, refusal
+from wakegate_receiver.body import read_body
+from wakegate_receiver.connections import Connections
+from wakegate_receiver.keyring import Keyring, Signer
+from wakegate_receiver.limits import Admission, Failures
+from wakegate_receiver.messages import VERIFICATION, Message
+from wakegate_receiver.protocol import Connection
+from wakegate_receiver.refusals import Case, Refusals
+from wakegate_schema.clock import SECOND
+from wakegate_schema.records import Arrival, Binding, Challenge, Receipt
+from wakegate_schema.signing import SecurityHeaders, Verified, verify
+from wakegate_schema.store import StoreUnavailable
+
+_log = structlog.get_logger()
+
+
+class Records(Protocol):
+    """The two verbs of the store that a request can reach."""
+
+    async def record(self, arrival: Arrival) -> Receipt:
+        """Record a verified notification, durably."""
+
+    async def bind(self, challenge: Challenge) -> Binding:
+        """Bind a challenged instance, durably."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a request may be."""
+
+    events_path: str
+    max_body_bytes: int
+    request_timeout: float
+    """Seconds for a whole request, from its first byte to its answer."""
+
+
+class App:
+    """Takes requests off the public listener."""
+
+    def __init__(
+        self,
+        bounds: Bounds,
+        store: Records,
+        keyring: Keyring,
+        refusals: Refusals,
+        connections: Connections,
+        admission: Admission,
+        failures: Failures,
+        now: Callable[[], int],
+    ) -> None:
+        """Take everything a request needs; `now` is the wall clock (µs)."""
+        self.draining = False
+        """Set once, when the receiver stops: everything is answered 503 from then on."""
+        self._bounds = bounds
+        self._store = store
+        self._keyring = keyring
+        self._refusals = refusals
+        self._connections = connections
+        self._admission = admission
+        self._failures = failures
+        self._now = now
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request. Never raises for anything a sender can do."""
+        connection = request.protocol
+        if not isinstance(connection, Connection):
+            raise TypeError("the public listener serves its own connections only")
+        loop = asyncio.get_running_loop()
+        deadline = self._connections.headers_came(connection, loop.time()) + self._bounds.request_timeout
+        case = Case(connection.remote, screening.declared_length(request.headers))
+        try:
+            return await self._answer(request, connection, case, deadline)
+        except Refused as refused:
+            self._refusals.note(refused.reason, case)
+            return refusal(refused.reason)
+        except Exception:  # noqa: BLE001 - the last resort: an answer, a count and a line instead of a traceback
+            _log.exception("a request met a fault", action="answer", reason="unforeseen")
+            self._refusals.note("unforeseen", case)
+            return refusal("unforeseen")
+        finally:
+            connection.incoming = None
+            self._connections.answered(connection, loop.time())
+
+    async def _answer(
+        self, request: web.BaseRequest, connection: Connection, case: Case, deadline: float
+    ) -> web.Response:
+        if self.draining:
+            raise Refused("draining")
+        headers = self._screen(request)
+        if screening.wants_continue(request.headers, request.version):
+            await _continue(request)
+        connection.incoming = request.content
+        body = await read_body(request.content, self._bounds.max_body_bytes, deadline)
+        self._connections.body_came(connection)
+        case.body, case.size = body, len(body)
+        message = messages.read(body)
+        if message.kind == VERIFICATION:
+            case.registration_id = message.selector
+        else:
+            case.instance_id = message.selector
+        try:
+            async with asyncio.timeout_at(deadline):
+                signer = await self._prove(message, headers, body, case)
+                return await self._act(message, headers, body, signer)
+        except TimeoutError:
+            raise Refused("store_timeout") from None
+        except StoreUnavailable as error:
+            _log.warning("the store is unavailable", action="record", reason=error.reason)
+            raise Refused("store_unavailable") from None
+
+    def _screen(self, request: web.BaseRequest) -> SecurityHeaders:
+        """Decide what can be decided before the body is read."""
+        screening.check_version(request.version)
+        screening.check_target(request.method, request.raw_path, self._bounds.events_path)
+        screening.check_length(request.headers, self._bounds.max_body_bytes)
+        screening.check_media(request.headers)
+        return screening.security_headers(request.raw_headers)
+
+    async def _prove(self, message: Message, headers: SecurityHeaders, body: bytes, case: Case) -> Signer:
+        """Return whose secret signed the message.
+
+        Whatever fails is looked at twice, the second time with the registrations as they are now: one made a moment
+        ago works at once, and every failure takes the same way and the same time.
+        """
+        at = self._now() / SECOND
+        result = verify(self._keyring.secrets_for(message), headers, body, at)
+        if isinstance(result, Verified):
+            return result.key
+        await self._keyring.renew()
+        secrets = self._keyring.secrets_for(message)
+        result = verify(secrets, headers, body, at)
+        if isinstance(result, Verified):
+            return result.key
+        try:
+            await self._failures.spend()
+        except Refused:
+            case.body = None
+            raise
+        if not secrets:
+            raise Refused("unknown_registration" if message.kind == VERIFICATION else "unknown_instance")
+        raise Refused("wrong_signature" if result.reason == "signature" else "timestamp_off")
+
+    async def _act(self, message: Message, headers: SecurityHeaders, body: bytes, signer: Signer) -> web.Response:
+        """Do what a message asks for, now that it is genuine."""
+        async with self._admission:
+            if message.kind == VERIFICATION:
+                return await verifications.answer(message, headers, self._store.bind, self._now())
+            return await notifications.acknowledge(message, headers, body, signer, self._store.record, self._now())
+
+
+async def _continue(request: web.BaseRequest) -> None:
+    """Tell the sender to go on with its body (RFC 9110, 10.1.1)."""
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    request.writer.output_size = 0

@@ -1,0 +1,128 @@
+"""Refusals: every one counted, told of within a bound, and the last thousand kept outside the store's commits."""
+
+import asyncio
+import hashlib
+from collections import Counter, deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from wakegate_receiver.answers import ANSWERS
+from wakegate_receiver.refusals_file import KEPT, read_refusals, write_refusals
+
+FLUSH_INTERVAL_S: Final = 1.0
+LINE_INTERVAL_S: Final = 1.0
+
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Case:
+    """What is known of one request while it is looked at; never a header's value."""
+
+    remote: str | None
+    """The peer's address."""
+    size: int | None = None
+    """Bytes of the body that were read, or that it was declared to have."""
+    body: bytes | None = field(default=None, repr=False)
+    """Only hashed, never kept."""
+    registration_id: str | None = None
+    instance_id: str | None = None
+
+
+class Refusals:
+    """The receiver's memory of what it refused. One event loop uses it."""
+
+    def __init__(self, path: Path, now: Callable[[], int]) -> None:
+        """Take the ring's file, which need not exist, and the wall clock (µs)."""
+        self.counts: Counter[str] = Counter()
+        """How often each reason was given since the start."""
+        self._path = path
+        self._now = now
+        self._ring: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self._changed = False
+        self._failing = False
+        self._lines = _Lines()
+
+    async def load(self) -> None:
+        """Read what an earlier process kept."""
+        with suppress(OSError):
+            self._ring.extend(await asyncio.to_thread(read_refusals, self._path))
+
+    def note(self, reason: str, case: Case) -> None:
+        """Count, keep and tell of one refusal.
+
+        Args:
+            reason: one of `ANSWERS`.
+            case: the request.
+        """
+        self.counts[reason] += 1
+        entry = {
+            "at": self._now(),
+            "status": ANSWERS[reason].status,
+            "reason": reason,
+            "bytes": case.size,
+            "body_sha256": hashlib.sha256(case.body).hexdigest() if case.body is not None else None,
+            "remote": case.remote,
+            "registration_id": case.registration_id,
+            "instance_id": case.instance_id,
+        }
+        self._ring.append(entry)
+        self._changed = True
+        self._lines.write(reason, entry, asyncio.get_running_loop().time())
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return what is kept, the oldest first, as `read_refusals` does."""
+        return list(self._ring)
+
+    async def keep(self) -> None:
+        """Write the ring to its file whenever it has changed, at most once a second, until cancelled."""
+        while True:
+            await asyncio.sleep(FLUSH_INTERVAL_S)
+            self._lines.settle(asyncio.get_running_loop().time())
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write the ring to its file if it has changed. A file that cannot be written is told of, no more."""
+        if not self._changed:
+            return
+        self._changed = False
+        try:
+            await asyncio.to_thread(write_refusals, self._path, list(self._ring))
+        except OSError as error:
+            self._changed = True
+            if not self._failing:
+                _log.error("refusals cannot be kept", action="keep_refusals", path=self._path, problem=error.strerror)
+            self._failing = True
+        else:
+            self._failing = False
+
+
+class _Lines:
+    """At most one log line a second for each reason; the next one says how many were left out."""
+
+    def __init__(self) -> None:
+        self._written_at: dict[str, float] = {}
+        self._suppressed: Counter[str] = Counter()
+
+    def write(self, reason: str, fields: dict[str, Any], now: float) -> None:
+        if now - self._written_at.get(reason, float("-inf")) < LINE_INTERVAL_S:
+            self._suppressed[reason] += 1
+            return
+        self._written_at[reason] = now
+        told = {name: value for name, value in fields.items() if value is not None and name not in _UNTOLD}
+        _log.warning(
+            "refused", action="refuse", **{**told, "reason": reason}, suppressed=self._suppressed.pop(reason, 0)
+        )
+
+    def settle(self, now: float) -> None:
+        """Tell of what was left out and is over."""
+        for reason in [found for found in self._suppressed if now - self._written_at[found] >= LINE_INTERVAL_S]:
+            self.write(reason, {}, now)
+
+
+_UNTOLD: Final = frozenset({"at"})

@@ -1,0 +1,58 @@
+"""The file of refused requests: JSON lines, the oldest first, replaced as a whole."""
+
+import json
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+KEPT: Final = 1000
+"""How many refusals are kept."""
+MAX_LINE: Final = 2_048
+"""Bytes of one line; longer ones are not ours."""
+_MODE: Final = 0o660
+
+
+def read_refusals(path: Path) -> list[dict[str, Any]]:
+    """Return the refusals in the file, the oldest first; none when there is no file.
+
+    Each has `at` (µs since the Unix epoch), `status` (None when nothing could be answered), `reason`, `bytes`,
+    `body_sha256`, `remote`, `registration_id` and `instance_id`, the last five None where unknown. Lines that are
+    not refusals are left out. Raises OSError when the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(KEPT * MAX_LINE)
+    except FileNotFoundError:
+        return []
+    entries = [_entry(line) for line in data.splitlines()[-KEPT:]]
+    return [entry for entry in entries if entry is not None]
+
+
+def write_refusals(path: Path, entries: Iterable[dict[str, Any]]) -> None:
+    """Put these refusals in the file's place, mode 0660, so that no reader sees half of it. Raises OSError."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    data = b"".join(json.dumps(entry).encode() + b"\n" for entry in entries)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, _MODE)
+            file.write(data)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return entry if isinstance(entry, dict) and entry.keys() == _FIELDS else None
+
+
+_FIELDS: Final = frozenset(
+    {"at", "status", "reason", "bytes", "body_sha256", "remote", "registration_id", "instance_id"}
+)

@@ -1,0 +1,89 @@
+"""Stopping: what the signals ask for, and the sequence that keeps every promise."""
+
+import asyncio
+import signal
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import structlog
+
+from wakegate_receiver.app import App
+from wakegate_receiver.connections import Connections
+from wakegate_receiver.listener import Listener
+from wakegate_receiver.protocol import Server
+
+TIDY_SHARE: Final = 0.2
+"""The part of the stop's time that is kept for closing after requests were waited for."""
+_TIDY_LEAST_S: Final = 0.02
+"""aiohttp takes 0 for no limit at all."""
+
+_log = structlog.get_logger()
+
+
+class Stop:
+    """What was asked for."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.asked = asyncio.Event()
+        self.hurried = asyncio.Event()
+
+    def ask(self) -> None:
+        """Ask to stop; the second time, to stop without waiting for requests."""
+        (self.hurried if self.asked.is_set() else self.asked).set()
+
+
+@contextmanager
+def stop_signals() -> Iterator[Stop]:
+    """Give what SIGTERM and SIGINT ask for while the block runs."""
+    stop = Stop()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.ask)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def tidy_seconds(timeout: float) -> float:
+    """Return how long one of the last steps of a stop may wait; aiohttp takes twice that."""
+    return max(_TIDY_LEAST_S, timeout * TIDY_SHARE / 4)
+
+
+async def drain(
+    app: App, listener: Listener, server: Server, connections: Connections, timeout: float, stop: Stop
+) -> None:
+    """Stop accepting, finish what was promised, close. Takes at most `timeout` seconds.
+
+    1. The listening socket closes, and every request that begins from now on is told 503.
+    2. What is not a whole request yet is cut: nothing was promised to it, and its sender tries again.
+    3. Whole requests are waited for, until four fifths of the time are gone or somebody hurries.
+    4. Everything left is closed.
+    """
+    _log.info("stopping", action="stopping", busy=connections.busy)
+    app.draining = True
+    await listener.close()
+    await asyncio.sleep(0)
+    connections.cut_waiting()
+    await _first_of(timeout * (1 - TIDY_SHARE), connections.quiet(), stop.hurried.wait())
+    left = connections.busy
+    connections.cut_waiting()
+    await server.shutdown(tidy_seconds(timeout))
+    _log.info("stopped", action="stopped", unanswered=left)
+
+
+async def end(task: "asyncio.Task[Any]") -> None:
+    """Cancel a task and return once it has ended."""
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def _first_of(timeout: float, *waits: Coroutine[Any, Any, object]) -> None:
+    """Return once one of these is done, at the latest after `timeout` seconds."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        await end(task)

@@ -1,0 +1,289 @@
+"""Every command that looks at a store or changes it, over a real store."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from support.console import Console
+from support.desk import Desk, new_id
+from wakegate_receiver.refusals_file import write_refusals
+from wakegate_schema import clock
+from wakegate_schema.records import Closing
+from wakegate_schema.states import State
+from wakegate_schema.store import Store, open_store
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Console:
+    return Console(tmp_path, monkeypatch, capsys)
+
+
+def prepared(console: Console, work: Callable[[Desk], Awaitable[T]]) -> T:
+    """Open a desk in the console's store and do something there."""
+
+    async def act() -> T:
+        async with await open_store(console.database, mode="service") as store:
+            return await work(await Desk(store).open())
+
+    return asyncio.run(act())
+
+
+def looked_up(console: Console, look: Callable[[Store], Awaitable[T]]) -> T:
+    """Read from the console's store."""
+
+    async def act() -> T:
+        async with await open_store(console.database, mode="read") as store:
+            return await look(store)
+
+    return asyncio.run(act())
+
+
+async def _two_in_doubt(desk: Desk) -> tuple[str, str]:
+    saved = await desk.save(arguments=b'{"amount": 4900.0, "who": "planted-argument"}')
+    return saved.execution_id, (await desk.in_doubt()).execution_id
+
+
+def test_executions_are_listed_as_one_array(console: Console) -> None:
+    saved, doubtful = prepared(console, _two_in_doubt)
+    rows = console("execution", "list", "--json").json
+    assert [row["execution_id"] for row in rows] == [saved, doubtful]
+    assert {
+        "execution_id",
+        "request_id",
+        "tool",
+        "state",
+        "reason",
+        "created_at",
+        "started_at",
+        "finished_at",
+    } <= rows[0].keys()
+    assert (rows[0]["state"], rows[0]["started_at"], rows[0]["request_id"]) == ("saved", None, None)
+    assert rows[1]["state"] == "in_doubt"
+    assert rows[1]["started_at"].endswith("Z")
+
+
+def test_a_table_begins_with_what_is_in_doubt(console: Console) -> None:
+    saved, doubtful = prepared(console, _two_in_doubt)
+    lines = console("execution", "list").out.splitlines()
+    assert lines[1].startswith(doubtful)
+    assert lines[2].startswith(saved)
+    assert len(lines) == 3
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_listing_ends_at_its_limit(console: Console, form: list[str]) -> None:
+    _, doubtful = prepared(console, _two_in_doubt)
+    ran = console("execution", "list", "--limit", "1", *form)
+    assert len(ran.json if form else ran.out.splitlines()[1:]) == 1
+    assert (doubtful in ran.out) is (form == [])
+
+
+def test_executions_are_listed_by_state(console: Console) -> None:
+    _, doubtful = prepared(console, _two_in_doubt)
+    assert [row["execution_id"] for row in console("execution", "list", "--state", "in_doubt", "--json").json] == [
+        doubtful
+    ]
+
+
+def test_no_listing_shows_an_argument(console: Console) -> None:
+    saved, _ = prepared(console, _two_in_doubt)
+    for arguments in (["list"], ["list", "--json"], ["show", saved], ["show", saved, "--json"]):
+        ran = console("execution", *arguments)
+        assert ran.code == 0
+        assert "planted-argument" not in ran.out
+        assert "charged twice" not in ran.out
+
+
+def test_the_payload_is_shown_when_asked_for_as_it_was_saved(console: Console) -> None:
+    saved, _ = prepared(console, _two_in_doubt)
+    view = console("execution", "show", saved, "--payload", "--json").json
+    assert view["arguments"] == '{"amount": 4900.0, "who": "planted-argument"}'
+    assert "planted-argument" in console("execution", "show", saved, "--payload").out
+
+
+def test_an_execution_is_shown_with_its_history(console: Console) -> None:
+    _, doubtful = prepared(console, _two_in_doubt)
+    view = console("execution", "show", doubtful, "--json").json
+    assert [change["to"] for change in view["transitions"]][-2:] == ["started", "in_doubt"]
+    assert view["request_id"]
+    text = console("execution", "show", doubtful.upper()).out
+    assert "transitions" in text
+    assert "in_doubt" in text
+
+
+def test_an_execution_is_shown_with_the_reviewers_note_and_its_problem(console: Console) -> None:
+    async def work(desk: Desk) -> tuple[str, str]:
+        denied = await desk.waiting()
+        await desk.store.close_unstarted(
+            denied.lease, Closing(State.DENIED, "denied", clock.now(), note="not again"), clock.now()
+        )
+        stuck = await desk.waiting()
+        await desk.store.release(stuck.lease, clock.now(), "provider_unreachable", clock.now())
+        return denied.execution_id, stuck.execution_id
+
+    denied, stuck = prepared(console, work)
+    assert console("execution", "show", denied, "--json").json["note"] == "not again"
+    assert console("execution", "show", stuck, "--json").json["problem"] == "provider_unreachable"
+
+
+def test_an_execution_is_abandoned(console: Console) -> None:
+    saved, _ = prepared(console, _two_in_doubt)
+    ran = console("execution", "abandon", saved, "--reason", "conversation closed")
+    assert (ran.code, ran.out) == (0, f"{saved} abandoned\n")
+    execution = looked_up(console, lambda store: store.execution(saved))
+    assert (execution.state, execution.reason) == (State.ABANDONED, "conversation closed")
+    transitions = looked_up(console, lambda store: store.transitions(saved))
+    assert transitions[-1].actor.startswith("operator:")
+
+
+def test_a_started_execution_is_not_abandoned(console: Console) -> None:
+    started = prepared(console, lambda desk: desk.started()).execution_id
+    ran = console("execution", "abandon", started, "--reason", "too late")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.count("\n") == 1
+
+
+def test_abandoning_what_has_ended_otherwise_says_so(console: Console) -> None:
+    async def work(desk: Desk) -> str:
+        waiting = await desk.waiting()
+        await desk.store.close_unstarted(waiting.lease, Closing(State.EXPIRED, "expired"), clock.now())
+        return waiting.execution_id
+
+    ended = prepared(console, work)
+    ran = console("execution", "abandon", ended, "--reason", "late")
+    assert (ran.code, ran.err) == (1, f"wakegate: {ended} is expired already; nothing was changed\n")
+
+
+@pytest.mark.parametrize(("word", "state"), [("--happened", "succeeded"), ("--did-not-happen", "failed")])
+def test_an_execution_in_doubt_is_settled_by_a_person(console: Console, word: str, state: str) -> None:
+    _, doubtful = prepared(console, _two_in_doubt)
+    ran = console("execution", "resolve", doubtful, word, "--by", "Mira", "--note", "looked it up at the bank")
+    assert (ran.code, ran.out) == (0, f"{doubtful} {state}\n")
+    history = console("execution", "show", doubtful, "--json").json["transitions"]
+    assert history[-1]["to"] == state
+    assert "Mira" in history[-1]["actor"]
+
+
+def test_only_an_execution_in_doubt_is_settled(console: Console) -> None:
+    saved, _ = prepared(console, _two_in_doubt)
+    ran = console("execution", "resolve", saved, "--happened", "--by", "Mira", "--note", "hm")
+    assert ran.code == 1
+    assert ran.err.count("\n") == 1
+
+
+def test_an_unknown_execution_is_a_bad_thing_asked_about(console: Console) -> None:
+    prepared(console, _two_in_doubt)
+    for arguments in (["show"], ["abandon", "--reason", "x"], ["resolve", "--happened", "--by", "x", "--note", "x"]):
+        command, *options = arguments
+        ran = console("execution", command, new_id(), *options)
+        assert ran.code == 1
+        assert ran.err.startswith("wakegate: ")
+        assert ran.err.count("\n") == 1
+
+
+async def _notified(desk: Desk) -> tuple[str, str]:
+    waiting = await desk.waiting()
+    arrival = desk.arrival(waiting.request_id or "", body=b'{"id": "planted-body"}')
+    await desk.store.record(arrival)
+    await desk.store.record(arrival)
+    await desk.store.record(desk.arrival(new_id()))
+    return arrival.event_id, waiting.execution_id
+
+
+def test_notifications_are_listed_with_their_duplicates(console: Console) -> None:
+    event, _ = prepared(console, _notified)
+    rows = console("notification", "list", "--json").json
+    assert len(rows) == 2
+    assert {"event_id", "instance_id", "request_id", "state", "duplicates", "received_at"} <= rows[0].keys()
+    assert (rows[0]["event_id"], rows[0]["duplicates"]) == (event, 1)
+    assert rows[0]["received_at"].endswith("Z")
+    assert len(console("notification", "list").out.splitlines()) == 3
+    assert len(console("notification", "list", "--state", "received", "--limit", "1", "--json").json) == 1
+    assert console("notification", "list", "--state", "discarded").out == "No notifications.\n"
+
+
+def test_a_notification_is_shown_with_its_execution_and_its_body_on_demand(console: Console) -> None:
+    event, execution = prepared(console, _notified)
+    assert console("notification", "show", event, "--json").json["execution_id"] == execution
+    assert "planted-body" not in console("notification", "show", event).out
+    assert console("notification", "show", event, "--payload", "--json").json["body"] == '{"id": "planted-body"}'
+    assert console("notification", "show", event, "--provider-url", "https://other.example").code == 1
+
+
+def test_refusals_are_listed_with_their_reasons(console: Console) -> None:
+    entry: dict[str, Any] = {
+        "at": 1_790_000_000_000_000,
+        "status": 401,
+        "reason": "signature",
+        "bytes": 120,
+        "body_sha256": "0" * 64,
+        "remote": "127.0.0.1",
+        "registration_id": None,
+        "instance_id": new_id(),
+    }
+    write_refusals(console.directory / "refusals.jsonl", [entry, {**entry, "reason": "timestamp"}])
+    rows = console("refusal", "list", "--json").json
+    assert [row["reason"] for row in rows] == ["signature", "timestamp"]
+    assert rows[0]["at"] == "2026-09-21T14:13:20Z"
+    assert len(console("refusal", "list", "--reason", "timestamp", "--json").json) == 1
+    assert len(console("refusal", "list", "--limit", "1").out.splitlines()) == 2
+
+
+def test_no_refusals_are_none(console: Console) -> None:
+    assert console("refusal", "list").out == "No refusals.\n"
+    assert console("refusal", "list", "--json").out == "[]\n"
+
+
+def test_a_store_is_made_by_migrating_and_again_is_no_error(console: Console) -> None:
+    for _ in range(2):
+        ran = console("db", "migrate")
+        assert (ran.code, ran.err) == (0, "")
+    assert (console.directory / "wakegate.db").is_file()
+    assert console("execution", "list").out == "No executions.\n"
+
+
+def test_pruning_says_how_much_it_removed(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared(console, _notified)
+    ran = console("db", "prune")
+    assert (ran.out, ran.err) == ("pruned: 0\n", "")
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now + 9 * clock.DAY)
+    assert console("db", "prune").out == "pruned: 2\n"
+    assert console("notification", "list", "--json").json == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["execution", "list"],
+        ["execution", "show", new_id()],
+        ["execution", "abandon", new_id(), "--reason", "x"],
+        ["execution", "resolve", new_id(), "--happened", "--by", "x", "--note", "x"],
+        ["notification", "list"],
+        ["notification", "show", new_id()],
+        ["instance", "list"],
+        ["instance", "show", "x"],
+        ["instance", "retire", "x"],
+        ["db", "prune"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_a_command_that_needs_a_store_never_makes_one(console: Console, arguments: list[str]) -> None:
+    ran = console(*arguments)
+    assert ran.code == 2
+    assert str(console.directory / "wakegate.db") in ran.err
+    assert ran.err.count("\n") == 1
+    assert list(console.directory.iterdir()) == []
+
+
+def test_json_is_ascii_whatever_the_terminal(console: Console) -> None:
+    prepared(console, lambda desk: desk.save(tool="überweisen"))
+    out = console("execution", "list", "--json").out
+    assert out.isascii()
+    assert json.loads(out)[0]["tool"] == "überweisen"

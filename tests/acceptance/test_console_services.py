@@ -1,0 +1,205 @@
+"""`wakegate receiver`, `worker`, `provider` and `up`, as an init system runs them."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from support.console import command, environment, run
+from wakegate_console.supervision import GaveUp, Patience, Program, supervise
+
+
+@contextmanager
+def started(directory: Path, *arguments: str, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command in a process of its own, its log in `log`; killed at the end, with what it has started."""
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command(*arguments), cwd=directory, env=environment(directory, **settings), stdout=log, stderr=log
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def log(directory: Path) -> str:
+    """What was logged so far."""
+    return (directory / "log").read_text()
+
+
+def until(holds: Callable[[], bool], within: float = 15) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + within
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def children(process: subprocess.Popen[bytes]) -> dict[str, int]:
+    """The programs that a process has started, by their last argument."""
+    tasks = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return {Path(f"/proc/{each}/cmdline").read_text().split("\0")[-2]: int(each) for each in tasks}
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def free_port() -> int:
+    """A loopback port that nobody uses now."""
+    with socket.socket() as each:
+        each.bind(("127.0.0.1", 0))
+        port: int = each.getsockname()[1]
+        return port
+
+
+SETTINGS = {"WAKEGATE_LISTEN": "127.0.0.1:0", "WAKEGATE_TOOLS": "wakegate_console.demo.tools"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["receiver"], "listening"),
+        (["worker"], "ready"),
+        (["provider"], "listening"),
+        (["provider", "run"], "listening"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_service_runs_until_it_is_told_to_stop(
+    tmp_path: Path, arguments: list[str], word: str, number: signal.Signals
+) -> None:
+    with started(tmp_path, *arguments, **SETTINGS, WAKEGATE_PROVIDER_LISTEN="127.0.0.1:0") as service:
+        until(lambda: f"action={word}" in log(tmp_path))
+        service.send_signal(number)
+        assert service.wait(15) == 0, log(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("service", "setting"), [("receiver", "WAKEGATE_LISTEN"), ("provider", "WAKEGATE_PROVIDER_LISTEN")]
+)
+def test_a_taken_port_is_one_line(tmp_path: Path, service: str, setting: str) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        ran = run(tmp_path, service, settings={setting: f"127.0.0.1:{holder.getsockname()[1]}"})
+    assert (ran.code, ran.out) == (2, "")
+    lines = [line for line in ran.err.splitlines() if line.startswith("wakegate: ")]
+    assert len(lines) == 1
+    assert setting in lines[0]
+    assert "Traceback" not in ran.err
+
+
+def test_up_runs_receiver_and_worker_and_stops_both(tmp_path: Path) -> None:
+    with started(tmp_path, "up", **SETTINGS) as up:
+        until(lambda: "action=listening" in log(tmp_path) and "action=ready" in log(tmp_path))
+        pids = children(up)
+        assert pids.keys() == {"receiver", "worker"}
+        up.terminate()
+        assert up.wait(15) == 0, log(tmp_path)
+    assert not any(map(is_running, pids.values()))
+
+
+def test_up_starts_again_what_was_killed(tmp_path: Path) -> None:
+    with started(tmp_path, "up", **SETTINGS) as up:
+        until(lambda: "action=ready" in log(tmp_path))
+        first = children(up)
+        os.kill(first["worker"], signal.SIGKILL)
+        until(lambda: log(tmp_path).count("action=ready") == 2)
+        second = children(up)
+        assert second["receiver"] == first["receiver"]
+        assert second["worker"] != first["worker"]
+        assert "ending=SIGKILL" in log(tmp_path)
+        up.terminate()
+        assert up.wait(15) == 0
+
+
+def test_up_gives_up_what_cannot_start_and_stops_the_other(tmp_path: Path) -> None:
+    with started(tmp_path, "up", **(SETTINGS | {"WAKEGATE_TOOLS": "no.such.module"})) as up:
+        until(lambda: bool(children(up)))
+        assert up.wait(20) == 2
+    assert "wakegate: the worker cannot start" in log(tmp_path).splitlines()[-1]
+    assert "no.such.module" in log(tmp_path)
+
+
+def test_up_killed_takes_its_programs_along(tmp_path: Path) -> None:
+    with started(tmp_path, "up", **SETTINGS) as up:
+        until(lambda: "action=listening" in log(tmp_path) and "action=ready" in log(tmp_path))
+        pids = children(up)
+        up.kill()
+        up.wait()
+        until(lambda: not any(map(is_running, pids.values())))
+
+
+def test_a_second_signal_kills(tmp_path: Path) -> None:
+    with started(tmp_path, "up", **SETTINGS) as up:
+        until(lambda: "action=listening" in log(tmp_path) and "action=ready" in log(tmp_path))
+        pids = children(up)
+        os.kill(pids["worker"], signal.SIGSTOP)
+        up.terminate()
+        until(lambda: not is_running(pids["receiver"]))
+        assert is_running(pids["worker"])
+        up.terminate()
+        assert up.wait(15) == 0
+    assert not is_running(pids["worker"])
+
+
+async def test_what_crashes_again_and_again_is_given_up(tmp_path: Path) -> None:
+    crashing = Program(
+        "crashing", [sys.executable, "-c", f"open('{tmp_path}/runs', 'a').write('x'); raise SystemExit(3)"]
+    )
+    lasting = Program("lasting", [sys.executable, "-c", "import time; time.sleep(60)"])
+    with pytest.raises(GaveUp, match="crashing has crashed 3 times in a row; the last time with exit code 3"):
+        await supervise([lasting, crashing], Patience(crashes=3, first_delay=0.01))
+    assert (tmp_path / "runs").read_text() == "xxx"
+
+
+def test_each_restart_waits_twice_as_long_up_to_a_bound() -> None:
+    assert [Patience().delay(crashes) for crashes in range(1, 7)] == [0.5, 1, 2, 4, 8, 8]
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    run(tmp_path, "db", "migrate")
+    reading, writing = os.pipe()
+    os.close(reading)
+    listed = subprocess.Popen(
+        command("execution", "list"),
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writing)
+    _, err = listed.communicate(timeout=30)
+    assert (listed.returncode, err) == (141, "")
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    run(tmp_path, "db", "migrate")
+    with Path("/dev/full").open("w") as full:
+        listed = subprocess.run(
+            command("execution", "list"),
+            cwd=tmp_path,
+            env=environment(tmp_path),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert listed.returncode == 1
+    assert listed.stderr.startswith("wakegate: ")
+    assert listed.stderr.count("\n") == 1

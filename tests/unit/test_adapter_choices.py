@@ -1,0 +1,123 @@
+"""Which store an adapter opens, which instance a call means, and what a held callable must take."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.desk import new_id
+from wakegate_adapter import CallRefused, ControlNotYet, InstanceUnclear, NotConfigured
+from wakegate_adapter.callee import check_failures, check_fits
+from wakegate_adapter.choosing import choose
+from wakegate_adapter.location import database_url
+from wakegate_schema.records import Instance
+
+
+def an_instance(name: str, state: Any = "active", provider: str = "https://one.example") -> Instance:
+    """An instance as the store returns it."""
+    return Instance(provider, new_id(), name, state, None, "webhook", b"sealed", None, 1)
+
+
+def test_a_path_and_a_url_name_the_same_store(tmp_path: Path) -> None:
+    path = tmp_path / "wakegate.db"
+    assert database_url(path, {}) == database_url(str(path), {}) == database_url(f"sqlite:///{path}", {})
+
+
+def test_a_relative_path_is_fixed_where_the_process_stands_now() -> None:
+    assert database_url("some.db", {}) == f"sqlite:///{Path.cwd()}/some.db"
+
+
+def test_the_argument_comes_before_the_environment() -> None:
+    assert database_url("/a.db", {"WAKEGATE_CONTROL": "x", "WAKEGATE_DATABASE": "sqlite:////b.db"}) == "sqlite:////a.db"
+
+
+def test_the_environment_names_the_store() -> None:
+    assert database_url(None, {"WAKEGATE_DATABASE": "sqlite:////b.db"}) == "sqlite:////b.db"
+
+
+def test_a_control_address_is_refused_for_now_even_beside_a_database() -> None:
+    environment = {"WAKEGATE_CONTROL": "/run/wakegate/control.sock", "WAKEGATE_DATABASE": "sqlite:////b.db"}
+    with pytest.raises(ControlNotYet, match="later version"):
+        database_url(None, environment)
+    with pytest.raises(ControlNotYet, match="later version"):
+        database_url("/run/wakegate/control.sock", {})
+
+
+def test_without_any_word_the_error_says_what_to_set() -> None:
+    with pytest.raises(NotConfigured, match="set WAKEGATE_DATABASE"):
+        database_url(None, {})
+
+
+@pytest.mark.parametrize(
+    "url", ["", "postgresql://db/wakegate", "http://127.0.0.1:8080", "sqlite:///", "sqlite://x.db"]
+)
+def test_an_unusable_database_is_refused_by_the_variables_name(url: str) -> None:
+    with pytest.raises(NotConfigured, match=r"^WAKEGATE_DATABASE "):
+        database_url(None, {"WAKEGATE_DATABASE": url})
+
+
+def test_the_only_instance_in_use_need_not_be_named() -> None:
+    only = an_instance("desk")
+    assert choose([an_instance("old", "retired"), only], None) is only
+
+
+def test_a_parked_instance_still_takes_calls() -> None:
+    parked = an_instance("desk", "parked")
+    assert choose([parked], None) is parked
+
+
+def test_several_instances_must_be_told_apart() -> None:
+    with pytest.raises(InstanceUnclear, match="in use are: a, b"):
+        choose([an_instance("b"), an_instance("a")], None)
+
+
+def test_no_instance_says_how_to_make_one() -> None:
+    with pytest.raises(InstanceUnclear, match="wakegate instance provision"):
+        choose([], None)
+
+
+def test_an_instance_is_found_by_name_and_by_id_in_either_case() -> None:
+    desk, other = an_instance("desk"), an_instance("other")
+    assert choose([desk, other], "desk") is desk
+    assert choose([desk, other], desk.instance_id.upper()) is desk
+
+
+def test_an_unknown_instance_is_refused_with_those_there_are() -> None:
+    with pytest.raises(InstanceUnclear, match="'nowhere', and there is no such one; in use are: desk"):
+        choose([an_instance("desk")], "nowhere")
+
+
+def test_one_id_at_two_providers_is_unclear() -> None:
+    first = an_instance("a")
+    second = replace(first, name="b", provider="https://two.example")
+    with pytest.raises(InstanceUnclear, match="2 fit"):
+        choose([first, second], first.instance_id)
+
+
+def test_a_name_in_use_comes_before_a_retired_one() -> None:
+    old, new = an_instance("desk", "retired"), an_instance("desk")
+    assert choose([old, new], "desk") is new
+    assert choose([old], "desk") is old
+
+
+def refund(amount: int, *, currency: str = "EUR") -> None:
+    """What a harness would run."""
+
+
+@pytest.mark.parametrize("arguments", [{"amount": 1}, {"amount": 1, "currency": "USD"}])
+def test_arguments_that_fit_the_callable_are_taken(arguments: dict[str, Any]) -> None:
+    check_fits(refund, arguments)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"amount": 1, "speed": 2}])
+def test_arguments_that_do_not_fit_are_refused_before_anything_is_saved(arguments: dict[str, Any]) -> None:
+    with pytest.raises(CallRefused) as refused:
+        check_fits(refund, arguments)
+    assert refused.value.reason == "arguments_do_not_fit"
+
+
+@pytest.mark.parametrize("failures", [[ValueError], (ValueError("x"),), (KeyboardInterrupt,), ValueError])
+def test_failures_must_be_a_tuple_of_exception_classes(failures: Any) -> None:
+    with pytest.raises(CallRefused, match="tuple of exception classes"):
+        check_failures(failures)

@@ -1,0 +1,65 @@
+"""docs/harness.md names every word the adapter gives, and every limit as it is."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import wakegate_adapter
+from wakegate_adapter import adapter, call, callee, errors, exact_json, hold, outcomes, permissions, saving
+from wakegate_schema.errors import WakegateError
+
+TEXT = (Path(__file__).parents[2] / "docs" / "harness.md").read_text(encoding="utf-8")
+NEVER_SEEN = {"adapter_error", "result_refused", "no_thread"}
+"""A base class, a class that always has a finer word, and what a hold turns into an outcome."""
+
+
+def words() -> set[str]:
+    """Every word that stands as a reason in the adapter's source."""
+    modules = (adapter, call, callee, errors, exact_json, hold, outcomes, permissions, saving)
+    source = "".join(inspect.getsource(module) for module in modules)
+    given = set(re.findall(r'\breason(?:, why)? ?= ?"(\w+)"', source))
+    given |= set(re.findall(r'Outcome\(\s*"\w+", "(\w+)"', source))
+    given |= set(re.findall(r'NotJson\([^\n]*"(\w+)"\)', source))
+    given |= set(re.findall(r'(?:return|\() ?"(\w+)", (?:f"|"The|_clock)', source))
+    return given | {hold.WAIT_LIMIT, hold.HOLD_LOST, hold.INTERRUPTED}
+
+
+def test_every_reason_is_documented() -> None:
+    found = words()
+    assert {"too_late", "clock_behind", "result_too_large", "too_deep", "tool_raised"} <= found
+    missing = {word for word in found - NEVER_SEEN if f"`{word}`" not in TEXT and not word.startswith("bad_")}
+    assert missing == set()
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        (call.ARGUMENTS_LIMIT, "256 KiB of JSON"),
+        (call.CONTEXT_LIMIT, "64 KiB"),
+        (call.REASONING_LIMIT, "16 KiB"),
+        (outcomes.RESULT_LIMIT, "over 256 KiB"),
+    ],
+)
+def test_every_size_is_documented_as_it_is(limit: int, words: str) -> None:
+    assert words in TEXT
+    number = re.search(r"\d+", words)
+    assert number is not None
+    assert limit == int(number[0]) * 1024
+
+
+def test_depth_and_digits_and_times_are_documented_as_they_are() -> None:
+    assert f"{exact_json.MAX_DEPTH} levels deep" in TEXT
+    assert f"more than {exact_json.MAX_DIGITS} characters" in TEXT
+    assert f"lease of {adapter.LEASE_S:g} s" in TEXT
+    assert f"hold lasts {hold.HOLD_S:g} s" in TEXT
+    assert adapter.PATIENCE_S == 60
+    assert "tries for a minute" in TEXT
+
+
+def test_every_public_error_is_a_wakegate_error() -> None:
+    public = [getattr(wakegate_adapter, name) for name in wakegate_adapter.__all__]
+    errors_ = [found for found in public if isinstance(found, type) and issubclass(found, BaseException)]
+    assert len(errors_) > 15
+    assert all(issubclass(found, WakegateError) for found in errors_)

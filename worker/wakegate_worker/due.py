@@ -1,0 +1,29 @@
+"""Due: waiting for the moment at which the store has something to work on (the embedded queue)."""
+
+import time
+from collections.abc import Callable
+
+from wakegate_schema.clock import SECOND
+from wakegate_schema.store import Store
+
+
+class DueWait:
+    """Sleeps until an execution is due. The store is the queue: a commit by anybody is the hint."""
+
+    def __init__(self, store: Store, *, idle_s: float, now: Callable[[], int]) -> None:
+        """Take the store, the longest sleep in seconds, and the wall clock in µs."""
+        self._store = store
+        self._idle_s = idle_s
+        self._now = now
+        self._change = -1
+
+    async def __call__(self) -> None:
+        """Return when something is due, or after the longest sleep."""
+        until = time.monotonic() + self._idle_s
+        while (remaining := until - time.monotonic()) > 0:
+            due_at = await self._store.next_due_at()
+            if due_at is not None:
+                remaining = min(remaining, (due_at - self._now()) / SECOND)
+            if remaining <= 0:
+                return
+            self._change = await self._store.changed(self._change, remaining)

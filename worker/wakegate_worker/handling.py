@@ -1,0 +1,114 @@
+"""Handling: one leased execution, taken as far as it goes now."""
+
+import asyncio
+import random
+from collections.abc import Callable
+
+import structlog
+
+from wakegate_schema.records import Closing, Execution, Instance
+from wakegate_schema.states import State
+from wakegate_schema.store import Store, StoreUnavailable
+from wakegate_schema.wake_targets import NONE
+from wakegate_worker.backoff import give_up_at, retry_at
+from wakegate_worker.decisions import CredentialRefused, DecisionError, SubmissionRejected
+from wakegate_worker.resumption import Resumption
+from wakegate_worker.sources import INSTANCE_PARKED, NoCredential, Sources
+from wakegate_worker.stopping import Interrupted, Stop
+from wakegate_worker.submission import Submission
+
+INTERNAL_ERROR = "internal_error"
+"""The problem of an execution that met an error nobody foresaw; the log has it."""
+
+log = structlog.get_logger()
+
+
+class Handler:
+    """Submits, reads and resumes. What fails before the start is put on record and tried again."""
+
+    def __init__(
+        self,
+        store: Store,
+        sources: Sources,
+        submission: Submission,
+        resumption: Resumption,
+        *,
+        now: Callable[[], int],
+        stop: Stop,
+        woken: asyncio.Event,
+    ) -> None:
+        """Take the parts, the wall clock in µs, the stop, and what to set when a wake may be owed."""
+        self._store = store
+        self._sources = sources
+        self._submission = submission
+        self._resumption = resumption
+        self._now = now
+        self._stop = stop
+        self._woken = woken
+
+    async def handle(self, execution: Execution) -> None:
+        """Take a leased execution as far as it goes. Raises only `StoreUnavailable`: its lease then runs out."""
+        structlog.contextvars.bind_contextvars(execution_id=execution.execution_id)
+        try:
+            await self._handle(execution)
+        except Interrupted:
+            await self._resumption.release(execution, self._now(), execution.problem)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            log.exception("unforeseen error", action="handle", error=type(error).__name__)
+            due_at = retry_at(execution.tries, self._now(), random.random)
+            await self._resumption.release(execution, due_at, INTERNAL_ERROR)
+        finally:
+            if execution.wake != NONE:
+                self._woken.set()
+
+    async def _handle(self, execution: Execution) -> None:
+        if execution.problem is not None and self._now() >= give_up_at(execution):
+            await self._give_up(execution, execution.problem, sent=execution.state is not State.SAVED)
+            return
+        instance = await self._store.instance(execution.provider, execution.instance_id)
+        try:
+            await self._advance(execution, instance)
+        except CredentialRefused as error:
+            await self._park(execution, instance, error)
+        except SubmissionRejected as error:
+            await self._resumption.close(execution, Closing(State.REFUSED, error.reason))
+        except NoCredential as error:  # nothing went out
+            await self._again(execution, error, sent=execution.state is not State.SAVED)
+        except DecisionError as error:
+            await self._again(execution, error)
+
+    async def _advance(self, execution: Execution, instance: Instance) -> None:
+        source = self._sources.of(instance)
+        if execution.state in (State.SAVED, State.SUBMITTING):
+            submitted = await self._submission.submit(execution, source)
+            if submitted is None:
+                return
+            execution, reading = submitted
+        else:
+            with self._stop.interruptible():
+                reading = await source.read(execution, 0)
+        await self._resumption.resume(execution, instance, source, reading)
+
+    async def _park(self, execution: Execution, instance: Instance, error: CredentialRefused) -> None:
+        seen = instance.sealed_credential
+        if seen is not None:
+            log.error("parked", action="park", instance=instance.name, reason=error.reason)
+            await self._store.park_instance(instance.provider, instance.instance_id, error.reason, self._now(), seen)
+        await self._again(execution, NoCredential(reason=INSTANCE_PARKED))
+
+    async def _again(self, execution: Execution, error: DecisionError, *, sent: bool = True) -> None:
+        """Try again later: a new credential makes all that waits for it due, other failures are retried in time."""
+        now, last = self._now(), give_up_at(execution)
+        if now >= last:
+            await self._give_up(execution, error.problem, sent=sent)
+        elif error.problem == INSTANCE_PARKED:
+            await self._resumption.release(execution, last, error.problem)
+        else:
+            due_at = retry_at(execution.tries, now, random.random, retry_after_s=error.retry_after_s)
+            await self._resumption.release(execution, min(due_at, last), error.problem)
+
+    async def _give_up(self, execution: Execution, reason: str, *, sent: bool) -> None:
+        """End what got no decision in time; if it was sent, the provider may have it, so a cancel is owed."""
+        await self._resumption.close(execution, Closing(State.UNOBTAINED, reason, cancel=sent))

@@ -1,0 +1,52 @@
+"""The host's clock mark: the highest wall clock reading this host has ever had (DESIGN, the start, step 7)."""
+
+import platform
+from collections.abc import Callable
+
+from wakegate_schema import clock
+from wakegate_schema.store import Store
+from wakegate_worker.clocks import MARK_TOLERANCE
+
+MARK_EVERY = clock.SECOND
+"""How often the mark is stored at most, in µs; well inside the tolerance."""
+
+
+class HostClock:
+    """Reads the wall clock and remembers, in the store too, how far it has come."""
+
+    def __init__(self, store: Store, *, host: str | None = None, now: Callable[[], int] = clock.now) -> None:
+        """Take the store, the host's name (its own unless given) and the wall clock in µs."""
+        self._store = store
+        self._host = host or platform.node() or "localhost"
+        self._now = now
+        self._highest = 0
+        self._marked_at: int | None = None
+
+    def now(self) -> int:
+        """Return the wall clock, µs."""
+        return self._now()
+
+    @property
+    def highest(self) -> int:
+        """The highest reading known to this process, µs."""
+        return self._highest
+
+    async def mark(self) -> int:
+        """Note the present reading and return the highest one before it, µs.
+
+        The store's word counts, so an operator's reset of the mark is seen without a restart. Raises
+        `StoreUnavailable`: then nothing may start.
+        """
+        now = self._now()
+        if self._is_fresh(now):
+            before = self._highest
+        else:
+            before = await self._store.mark_clock(self._host, now)
+            self._marked_at = now
+        self._highest = max(before, now)
+        return before
+
+    def _is_fresh(self, now: int) -> bool:
+        if self._marked_at is None or now < self._highest - MARK_TOLERANCE:
+            return False
+        return self._marked_at <= now < self._marked_at + MARK_EVERY

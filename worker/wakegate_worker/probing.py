@@ -1,0 +1,143 @@
+"""Probing: asking a tool's own probe whether an attempt in doubt happened."""
+
+import asyncio
+import functools
+import inspect
+import random
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+import structlog
+
+from wakegate_schema.clock import HOUR, SECOND
+from wakegate_schema.records import Execution, Outcome
+from wakegate_schema.store import Store
+from wakegate_worker.attempt import Attempt, attempt_of
+from wakegate_worker.backoff import delay_s
+from wakegate_worker.registry import Probe, Tool
+from wakegate_worker.running import GRACE
+from wakegate_worker.threads import NoThread, Threads
+
+HAPPENED = Outcome("succeeded", "probe_found_it")
+LEAST_PAUSE = 1.0
+"""Seconds between two rounds at least."""
+DID_NOT_HAPPEN = Outcome("failed", "probe_found_nothing")
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    tries: int
+    due_at: int
+
+
+class Probing:
+    """Asks soon after an attempt came into doubt and on every start, then less and less often, at least hourly.
+
+    An attempt is not asked about while it may still be doing it: not before its tool's timeout is over, nor while it
+    runs in this process. "It did not happen" would then be true only for the moment.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        tools: Mapping[str, Tool],
+        *,
+        threads: Threads,
+        alive: Collection[str],
+        now: Callable[[], int],
+        woken: asyncio.Event,
+    ) -> None:
+        """Take the store, the tools of this worker, the threads for sync probes, and which executions run here."""
+        self._store = store
+        self._tools = {name: tool for name, tool in tools.items() if tool.probe is not None}
+        self._threads = threads
+        self._alive = alive
+        self._now = now
+        self._woken = woken
+        self._asked: dict[str, _Asked] = {}
+
+    async def round(self) -> float | None:
+        """Ask about every execution in doubt that is due to be asked about; return seconds until the next is."""
+        if not self._tools:
+            return None
+        after, next_at, seen = 0, None, set()
+        while page := await self._store.in_doubt(after):
+            after = page[-1][0]
+            for _, execution in page:
+                seen.add(execution.execution_id)
+                due_at = self._due_at(execution)
+                if due_at is not None and due_at <= self._now():
+                    due_at = await self._ask(execution)
+                next_at = due_at if next_at is None else min(next_at, due_at or next_at)
+        self._asked = {key: asked for key, asked in self._asked.items() if key in seen}
+        return None if next_at is None else max(LEAST_PAUSE, (next_at - self._now()) / SECOND)
+
+    def _due_at(self, execution: Execution) -> int | None:
+        """Return when to ask, or None if this worker cannot, or not while its own run goes on."""
+        tool = self._tools.get(execution.tool)
+        if tool is None or execution.tool_version not in (None, tool.version):
+            return None
+        if execution.execution_id in self._alive:
+            return None
+        asked = self._asked.get(execution.execution_id)
+        over_at = (execution.started_at or 0) + round((tool.timeout + GRACE) * SECOND)
+        return over_at if asked is None else asked.due_at
+
+    async def _ask(self, execution: Execution) -> int | None:
+        """Ask, and return when to ask again; None once it is settled."""
+        tool, attempt = self._tools[execution.tool], attempt_of(execution)
+        if attempt is None or tool.probe is None:
+            return None
+        answer = await self._answer(tool, tool.probe, attempt)
+        tries = self._asked[execution.execution_id].tries + 1 if execution.execution_id in self._asked else 0
+        wait_s = delay_s(tries, random.random, base_s=2.0, cap_s=HOUR / SECOND)
+        again_at = self._now() + round(wait_s * SECOND)
+        self._asked[execution.execution_id] = _Asked(tries, again_at)
+        log.info("probed", action="probe", execution_id=execution.execution_id, happened=answer, tries=tries)
+        if answer is None:
+            return again_at
+        outcome = HAPPENED if answer else DID_NOT_HAPPEN
+        await self._store.settle_by_probe(execution.execution_id, outcome, self._now())
+        self._woken.set()
+        return None
+
+    async def _answer(self, tool: Tool, probe: Probe, attempt: Attempt) -> bool | None:
+        """Return the probe's answer; None also for one that failed, took too long or said something else."""
+        try:
+            async with asyncio.timeout(tool.timeout):
+                answer = await self._call(probe, attempt)
+        except Exception as error:
+            log.exception(
+                "the probe failed", action="probe", execution_id=attempt.execution_id, error=type(error).__name__
+            )
+            return None
+        if answer is None or isinstance(answer, bool):
+            return answer
+        log.warning("the probe answered neither True, False nor None", action="probe", tool=tool.name)
+        return None
+
+    async def _call(self, probe: Probe, attempt: Attempt) -> object:
+        if inspect.iscoroutinefunction(probe):
+            return await probe(attempt)
+        try:
+            ended = await self._threads.run(lambda: _ended(probe, attempt))
+        except NoThread:
+            return None
+        answer = ended()
+        return await answer if inspect.isawaitable(answer) else answer
+
+
+def _ended(probe: Probe, attempt: Attempt) -> Callable[[], object]:
+    """Call the probe in this thread; what is returned tells its answer, or raises what it raised, in another."""
+    try:
+        answer = probe(attempt)
+    except BaseException as error:  # noqa: BLE001 (the loop's thread is told)
+        return functools.partial(_raise, error)
+    return lambda: answer
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise RuntimeError("the probe raised") from error

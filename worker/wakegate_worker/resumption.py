@@ -1,0 +1,167 @@
+"""Resumption: from what the provider says to what becomes of the call (DESIGN, "The start, step by step")."""
+
+import random
+import time
+
+import structlog
+
+from wakegate_schema.clock import SECOND
+from wakegate_schema.records import Approval, Closing, Execution, Instance
+from wakegate_schema.states import State
+from wakegate_schema.store import Store
+from wakegate_worker.backoff import (
+    AFTER_DEADLINE,
+    LONG_POLL_S,
+    give_up_at,
+    look_after_notification,
+    next_look,
+    retry_at,
+)
+from wakegate_worker.boundary import Ending, NotYet, Pending, Permit, check
+from wakegate_worker.clocks import ClockVerdict
+from wakegate_worker.decisions import DecisionSource, Reading
+from wakegate_worker.host_clock import HostClock
+from wakegate_worker.long_polls import LongPolls
+from wakegate_worker.registry import ArgumentsDoNotFit
+from wakegate_worker.slots import Slots
+from wakegate_worker.starting import CannotRunHere, Starting
+from wakegate_worker.stopping import Stop
+
+PENDING_AFTER_NOTIFICATION = "pending_after_notification"
+"""The problem of a request that is pending although its notification came."""
+STILL_PENDING = "still_pending"
+"""The reason of a request that was pending long after its deadline."""
+RETRY_CAP_S = 15.0
+"""Seconds, at most, until an approved call that could not start here is looked at again."""
+LEAST_POLL_S = 1.0
+"""A long poll that is answered sooner than this, undecided, was none: its provider does not hold requests."""
+
+log = structlog.get_logger()
+
+
+class Resumption:
+    """Acts on readings of a leased, waiting execution until it is decided, started, or to be looked at later."""
+
+    def __init__(
+        self,
+        store: Store,
+        starting: Starting,
+        *,
+        clock: HostClock,
+        slots: Slots,
+        long_polls: LongPolls,
+        lease_s: float,
+        stop: Stop,
+    ) -> None:
+        """Take the store, what starts calls, the clock, the slots a long poll frees, the polls and a lease's length."""
+        self._store = store
+        self._starting = starting
+        self._clock = clock
+        self._slots = slots
+        self._long_polls = long_polls
+        self._lease_s = lease_s
+        self._stop = stop
+
+    async def resume(self, execution: Execution, instance: Instance, source: DecisionSource, reading: Reading) -> None:
+        """Act on a reading, and on those that follow while the request is long-polled.
+
+        Raises:
+            DecisionError: a further reading failed.
+            Interrupted: a stop broke it off; nothing was spent.
+        """
+        following: Reading | None = reading
+        while following is not None:
+            reading = following
+            verdict = check(execution, reading.request, self._clock.now())
+            if isinstance(verdict, Pending):
+                following = await self._wait(execution, instance, source)
+                continue
+            following = None
+            if isinstance(verdict, Permit):
+                await self._permitted(execution, verdict.approval, reading)
+            elif isinstance(verdict, NotYet):
+                await self.release(execution, verdict.due_at, verdict.problem)
+            else:
+                await self.close(execution, verdict.closing)
+
+    async def close(self, execution: Execution, closing: Closing) -> None:
+        """End an execution that will not start."""
+        if not await self._store.close_unstarted(execution.lease, closing, self._clock.now()):
+            log.info("the lease is lost", action="close")
+            return
+        level = log.error if closing.state is State.REFUSED else log.info
+        level("closed", action="close", state=closing.state, reason=closing.reason)
+
+    async def release(self, execution: Execution, due_at: int, problem: str | None) -> None:
+        """Look again at `due_at`, or sooner when something comes in."""
+        await self._store.release(execution.lease, due_at, problem, self._clock.now())
+        if problem is not None:
+            log.info("to be tried again", action="retry", problem=problem, tries=execution.tries, due_at=due_at)
+
+    async def _permitted(self, execution: Execution, approval: Approval, reading: Reading) -> None:
+        verdict = await self._starting.check_time(approval, reading)
+        if verdict is ClockVerdict.LAPSED:
+            ended = Closing(
+                State.LAPSED, Ending.APPROVAL_EXPIRED, approval.decided_at, approval.expires_at, approval.note
+            )
+            await self.close(execution, ended)
+        elif verdict is not ClockVerdict.IN_TIME:
+            await self._not_now(execution, approval, str(verdict))
+        elif execution.runs == "harness":
+            permitted = await self._store.permit(execution.lease, approval, self._clock.now())
+            log.info("permitted" if permitted else "the lease is lost", action="permit")
+        else:
+            await self._start(execution, approval, reading)
+
+    async def _start(self, execution: Execution, approval: Approval, reading: Reading) -> None:
+        try:
+            prepared = self._starting.prepare(execution)
+        except (CannotRunHere, ArgumentsDoNotFit) as error:
+            log.warning("cannot run here", action="start", problem=error.reason, tool=execution.tool)
+            await self._not_now(execution, approval, error.reason)
+        else:
+            await self._starting.start(execution, approval, prepared, reading)
+
+    async def _not_now(self, execution: Execution, approval: Approval, problem: str) -> None:
+        """Leave an approved call for later, or for another worker, until its approval lapses."""
+        tries = execution.tries if execution.problem == problem else 0
+        due_at = retry_at(tries, self._clock.now(), random.random, cap_s=RETRY_CAP_S)
+        await self.release(execution, min(due_at, approval.expires_at), problem)
+
+    async def _wait(self, execution: Execution, instance: Instance, source: DecisionSource) -> Reading | None:
+        """Wait for a decision here if there is a place to; else see to it that somebody looks again."""
+        now = self._clock.now()
+        if now >= give_up_at(execution):
+            await self.close(execution, Closing(State.UNOBTAINED, STILL_PENDING, cancel=True))
+            return None
+        if instance.delivery == "webhook":
+            request_id = execution.request_id or ""
+            notified = await self._store.notified(execution.provider, execution.instance_id, request_id)
+            tries = execution.tries if execution.problem == PENDING_AFTER_NOTIFICATION else 0
+            soon = look_after_notification(tries, now) if notified else next_look(execution, "webhook", now)
+            if soon is not None:
+                await self.release(execution, soon, PENDING_AFTER_NOTIFICATION if notified else None)
+                return None
+        reading = await self._poll(execution, source)
+        if reading is None:
+            now = self._clock.now()
+            await self.release(execution, next_look(execution, instance.delivery, now), None)
+        return reading
+
+    async def _poll(self, execution: Execution, source: DecisionSource) -> Reading | None:
+        """Ask the provider to answer when the request is decided; None when it did not, or there was no place."""
+        now = self._clock.now()
+        deadline_at = execution.deadline_at or now
+        lease_us = round(self._lease_s * SECOND)
+        if now >= deadline_at + AFTER_DEADLINE or not await self._store.keep_lease(
+            execution.lease, now, now + lease_us
+        ):
+            return None
+        begun = time.monotonic()
+        wait_s = max(LEAST_POLL_S, min(LONG_POLL_S, self._lease_s / 2))
+        with self._slots.lent(), self._stop.interruptible():
+            reading = await self._long_polls.run(deadline_at, source.read(execution, wait_s))
+        held = time.monotonic() - begun >= LEAST_POLL_S
+        if reading is None or (reading.request.status == "pending" and not held):
+            return None
+        return reading

@@ -1,0 +1,150 @@
+"""Starting: the permission is spent by one commit, and what it permits is run once (DESIGN, the start, 6 to 9)."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from wakegate_schema.clock import SECOND
+from wakegate_schema.errors import WakegateError
+from wakegate_schema.records import Approval, Execution, Outcome
+from wakegate_schema.states import State
+from wakegate_schema.store import Store, StoreUnavailable
+from wakegate_worker.attempt import attempt_of
+from wakegate_worker.boundary import Ending
+from wakegate_worker.clocks import ClockVerdict, check_clocks, server_time
+from wakegate_worker.decisions import Reading
+from wakegate_worker.host_clock import HostClock
+from wakegate_worker.outcomes import STILL_RUNNING
+from wakegate_worker.recording import Recorder
+from wakegate_worker.registry import Tool
+from wakegate_worker.running import run_tool
+from wakegate_worker.stopping import Interrupted, Stop
+from wakegate_worker.threads import Threads
+
+log = structlog.get_logger()
+
+
+class CannotRunHere(WakegateError):
+    """This worker cannot run the call; another build of it may."""
+
+    reason = "cannot_run_here"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call that this worker can run."""
+
+    tool: Tool
+    arguments: Mapping[str, Any]
+
+
+class Starting:
+    """Starts worker-run calls, each at most once."""
+
+    def __init__(
+        self,
+        store: Store,
+        tools: Mapping[str, Tool],
+        *,
+        threads: Threads,
+        recorder: Recorder,
+        clock: HostClock,
+        lease_s: float,
+        stop: Stop,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take the store, the tools of this worker, what runs and records them, the clocks and a lease's length."""
+        self._store = store
+        self._tools = tools
+        self._threads = threads
+        self._recorder = recorder
+        self._clock = clock
+        self._lease_us = round(lease_s * SECOND)
+        self._stop = stop
+        self._monotonic = monotonic
+        self.alive: set[str] = set()
+        """Ids of executions whose tool runs in this process now, given up ones included."""
+
+    async def check_time(self, approval: Approval, reading: Reading) -> ClockVerdict:
+        """Mark the host's clock and say what all clocks make of the approval."""
+        highest = await self._clock.mark()
+        return self._check_time(approval, reading, highest)
+
+    def prepare(self, execution: Execution) -> Prepared:
+        """Find out whether this worker can run the call, before anything is spent.
+
+        Raises:
+            CannotRunHere: `tool_unknown`, `tool_version_differs`, `arguments_do_not_fit` or `no_thread`.
+        """
+        tool = self._tools.get(execution.tool)
+        if tool is None:
+            raise CannotRunHere("no module in WAKEGATE_TOOLS has this tool", reason="tool_unknown")
+        if execution.tool_version not in (None, tool.version):
+            raise CannotRunHere("the call was saved for another version", reason="tool_version_differs")
+        arguments = json.loads(execution.arguments or b"{}")
+        tool.check_arguments(None, arguments)
+        if not tool.is_async and self._threads.full:
+            raise CannotRunHere("every thread is taken, by tools that hang perhaps", reason="no_thread")
+        return Prepared(tool, arguments)
+
+    async def start(self, execution: Execution, approval: Approval, prepared: Prepared, reading: Reading) -> None:
+        """Spend the permission and run the call, or do neither, or spend it without running."""
+        if self._stop.requested:
+            raise Interrupted
+        started = await self._spend(execution, approval)
+        if started is None:
+            log.info("not started here", action="start")
+            return
+        verdict = self._check_time(approval, reading, self._clock.highest)
+        if verdict is not ClockVerdict.IN_TIME:
+            reason = Ending.APPROVAL_EXPIRED if verdict is ClockVerdict.LAPSED else verdict
+            await self._recorder.record(started.lease, Outcome("not_begun", str(reason)))
+            return
+        log.info("started", action="start", tool=execution.tool, attempt=started.attempt_number)
+        await self._run(started, prepared)
+
+    async def _spend(self, execution: Execution, approval: Approval) -> Execution | None:
+        now = self._clock.now()
+        try:
+            return await self._store.start(execution.lease, approval, now, now + self._lease_us)
+        except StoreUnavailable as error:
+            log.warning("the start's answer is lost", action="start", reason=error.reason)
+        started = await self._reread(execution)
+        if started is None:
+            # Should the commit have been made after all, nothing was begun under it; nobody but us knows.
+            self._recorder.record_later(execution.lease, Outcome("not_begun", "start_unconfirmed"))
+        return started
+
+    async def _reread(self, execution: Execution) -> Execution | None:
+        try:
+            found = await self._store.execution(execution.execution_id)
+        except StoreUnavailable:
+            return None
+        ours = found.state is State.STARTED and found.attempt_number == execution.lease_number
+        return found if ours else None
+
+    async def _run(self, started: Execution, prepared: Prepared) -> None:
+        lease = started.lease
+        attempt = attempt_of(started)
+        if attempt is None:
+            await self._recorder.record(lease, Outcome("not_begun", "payload_erased"))
+            return
+
+        def late(outcome: Outcome) -> None:
+            self.alive.discard(started.execution_id)
+            self._recorder.record_later(lease, outcome)
+
+        self.alive.add(started.execution_id)
+        async with self._recorder.renewing(lease):
+            outcome = await run_tool(prepared.tool, attempt, prepared.arguments, threads=self._threads, late=late)
+            if outcome.reason != STILL_RUNNING:
+                self.alive.discard(started.execution_id)
+            await self._recorder.record(lease, outcome)
+
+    def _check_time(self, approval: Approval, reading: Reading, highest: int) -> ClockVerdict:
+        server_now = server_time(reading.server_date, reading.received_monotonic, self._monotonic())
+        return check_clocks(approval.expires_at, now=self._clock.now(), highest=highest, server_now=server_now)

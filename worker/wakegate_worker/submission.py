@@ -1,0 +1,65 @@
+"""Submission: the saved call is put to the provider under its saved key, however often that takes."""
+
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from wakegate_schema.records import Execution
+from wakegate_schema.states import State
+from wakegate_schema.store import Store
+from wakegate_worker.boundary import Close, check, identity_of
+from wakegate_worker.decisions import DecisionSource, Reading
+from wakegate_worker.registry import Tool
+from wakegate_worker.stopping import Stop
+
+log = structlog.get_logger()
+
+
+class Submission:
+    """Takes an execution from saved to waiting. A crash anywhere in between is followed by the same again."""
+
+    def __init__(self, store: Store, tools: Mapping[str, Tool], *, now: Callable[[], int], stop: Stop) -> None:
+        """Take the store, the tools of this worker, the wall clock in µs and the stop."""
+        self._store = store
+        self._tools = tools
+        self._now = now
+        self._stop = stop
+
+    async def submit(self, execution: Execution, source: DecisionSource) -> tuple[Execution, Reading] | None:
+        """Submit a leased execution and attach its request.
+
+        The commit of `submitting` comes before the first byte, so the provider never knows a call that the store
+        does not expect it to know.
+
+        Returns:
+            The execution as it waits now, with the provider's answer, which may hold the decision already; None when
+            there is nothing left to do: it was refused, abandoned or taken over.
+
+        Raises:
+            DecisionError: there was no answer to go on with.
+            Interrupted: a stop broke it off; the same will be submitted again.
+        """
+        tool = self._tools.get(execution.tool)
+        version = None if tool is None else tool.version
+        if not await self._store.begin_submission(execution.lease, version, self._now()):
+            log.info("the lease is lost", action="submit")
+            return None
+        with self._stop.interruptible():
+            reading = await source.submit(execution)
+        if await self._refused(execution, reading):
+            return None
+        identity = identity_of(reading.request)
+        attached = await self._store.attach(execution.execution_id, identity, self._now())
+        log.info("submitted", action="submit", request_id=attached.request_id, status=reading.request.status)
+        if attached.state is not State.WAITING or attached.lease != execution.lease:
+            return None
+        return attached, reading
+
+    async def _refused(self, execution: Execution, reading: Reading) -> bool:
+        now = self._now()
+        verdict = check(execution, reading.request, now)
+        if not isinstance(verdict, Close) or verdict.closing.state is not State.REFUSED:
+            return False
+        log.error("refused", action="refuse", reason=verdict.closing.reason)
+        await self._store.close_unstarted(execution.lease, verdict.closing, now)
+        return True

@@ -1,0 +1,209 @@
+"""The worker: its parts put together, begun, and brought to an end in order."""
+
+import asyncio
+import functools
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+import aiohttp
+import structlog
+
+from wakegate_schema.clock import SECOND
+from wakegate_schema.records import Execution, Wake
+from wakegate_schema.sealing import Sealer
+from wakegate_schema.settings import Settings
+from wakegate_schema.store import Store
+from wakegate_worker.aap import AapClient
+from wakegate_worker.cancelling import Cancelling
+from wakegate_worker.due import DueWait
+from wakegate_worker.handling import Handler
+from wakegate_worker.host_clock import HostClock
+from wakegate_worker.long_polls import LongPolls
+from wakegate_worker.periodic import every
+from wakegate_worker.probing import Probing
+from wakegate_worker.pump import Pump
+from wakegate_worker.recording import Recorder
+from wakegate_worker.registry import Tool
+from wakegate_worker.resumption import Resumption
+from wakegate_worker.rousing import Rousing
+from wakegate_worker.running import GRACE
+from wakegate_worker.slots import Slots
+from wakegate_worker.sources import Sources
+from wakegate_worker.starting import Starting
+from wakegate_worker.stopping import Stop
+from wakegate_worker.submission import Submission
+from wakegate_worker.sweep import PRUNE_SECONDS, WARNING_SECONDS, Sweep
+from wakegate_worker.threads import Threads
+from wakegate_worker.waking import WakeSender
+
+IDLE_S = 60.0
+"""Seconds after which the queue is looked at though nothing happened: a wall clock may have been set."""
+SMALL_ROOM = 64
+"""How many cancels, and how many wakes, are under way at once."""
+PROBE_SECONDS = 60.0
+"""How often it is looked for attempts in doubt to probe, in seconds."""
+RECORD_S = 5.0
+"""Seconds that a stop waits, after the tools, for their outcomes to be recorded."""
+
+log = structlog.get_logger()
+
+
+class Worker:
+    """Submits, resumes, cancels, wakes and sweeps, all at once, in the event loop it was begun in."""
+
+    def __init__(
+        self,
+        store: Store,
+        tools: Mapping[str, Tool],
+        *,
+        sealer: Sealer,
+        session: aiohttp.ClientSession,
+        sender: WakeSender,
+        owner: str,
+        settings: Settings,
+        stop: Stop,
+    ) -> None:
+        """Take what it works with.
+
+        Args:
+            store: the store, opened to write.
+            tools: what it can run, by name.
+            sealer: the worker's key.
+            session: from `outbound.open_session`.
+            sender: delivers wakes.
+            owner: this process's name on its leases.
+            settings: `worker_concurrency`, `lease_seconds`, `sweep_seconds` and `retention_days` are used.
+            stop: ends it.
+        """
+        self._store = store
+        self._tools = tools
+        self._owner = owner
+        self._lease_s = float(settings.lease_seconds)
+        self._stop = stop
+        self._clock = HostClock(store)
+        self._woken, self._doubted = asyncio.Event(), asyncio.Event()
+        self._threads = Threads(2 * settings.worker_concurrency)
+        self._recorder = Recorder(
+            store, lease_s=self._lease_s, now=self._clock.now, woken=self._woken, doubted=self._doubted
+        )
+        self._starting = self._make_starting()
+        sources = Sources(sealer, functools.partial(AapClient, session))
+        self._executions = self._pump_executions(sources, Slots(settings.worker_concurrency))
+        self._cancels = self._pump_cancels(sources, settings.sweep_seconds)
+        self._wakes = self._pump_wakes(sender, settings.sweep_seconds)
+        self._settings = settings
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def begin(self) -> None:
+        """Begin to work."""
+        work = (self._executions.run(), self._cancels.run(), self._wakes.run(), *self._periodic_work())
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(one) for one in work]
+
+    async def finish(self) -> None:
+        """Bring everything to an end, once a stop was requested. The order matters."""
+        # 1. Nothing new: the request has ended every wait, so no more is leased, swept or probed.
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        # 2. What had not started was broken off by the request too, long polls included, and gives its lease back,
+        #    so that another worker takes it over at once. Calls that had started run on, up to the longest timeout
+        #    there is; their leases are renewed meanwhile. A second request ends the wait.
+        longest = max((tool.timeout for tool in self._tools.values()), default=0.0) + GRACE + RECORD_S
+        left = await self._executions.finish(longest)
+        # 3. Cancels were broken off; wakes under way are short.
+        await self._cancels.finish(RECORD_S)
+        await self._wakes.finish(RECORD_S)
+        # 4. Late words that are being recorded.
+        await self._recorder.finish(RECORD_S)
+        # 5. What still runs is left: nobody renews its lease any more, so it becomes in doubt.
+        if left:
+            log.error("left running", action="stop", executions=left)
+
+    def _make_starting(self) -> Starting:
+        return Starting(
+            self._store,
+            self._tools,
+            threads=self._threads,
+            recorder=self._recorder,
+            clock=self._clock,
+            lease_s=self._lease_s,
+            stop=self._stop,
+        )
+
+    def _pump_executions(self, sources: Sources, slots: Slots) -> Pump[Execution]:
+        resumption = Resumption(
+            self._store,
+            self._starting,
+            clock=self._clock,
+            slots=slots,
+            long_polls=LongPolls(),
+            lease_s=self._lease_s,
+            stop=self._stop,
+        )
+        submission = Submission(self._store, self._tools, now=self._clock.now, stop=self._stop)
+        handler = Handler(
+            self._store,
+            sources,
+            submission,
+            resumption,
+            now=self._clock.now,
+            stop=self._stop,
+            woken=self._woken,
+        )
+        return Pump(
+            "lease",
+            slots=slots,
+            take=self._lease_due,
+            handle=handler.handle,
+            wait=DueWait(self._store, idle_s=IDLE_S, now=self._clock.now),
+            stop=self._stop,
+        )
+
+    async def _lease_due(self, limit: int) -> list[Execution]:
+        now = self._clock.now()
+        return await self._store.lease_due(self._owner, limit, now, now + round(self._lease_s * SECOND))
+
+    def _pump_cancels(self, sources: Sources, seconds: float) -> Pump[Execution]:
+        cancelling = Cancelling(self._store, sources, now=self._clock.now, stop=self._stop)
+        return Pump(
+            "cancel",
+            slots=Slots(SMALL_ROOM),
+            take=cancelling.take,
+            handle=cancelling.handle,
+            wait=functools.partial(self._stop.pause, seconds),
+            stop=self._stop,
+        )
+
+    def _pump_wakes(self, sender: WakeSender, seconds: float) -> Pump[Wake]:
+        rousing = Rousing(self._store, sender, now=self._clock.now)
+        return Pump(
+            "wake",
+            slots=Slots(SMALL_ROOM),
+            take=rousing.take,
+            handle=rousing.handle,
+            wait=functools.partial(self._stop.pause, seconds, self._woken),
+            stop=self._stop,
+        )
+
+    def _periodic_work(self) -> list[Coroutine[Any, Any, None]]:
+        now, stop = self._clock.now, self._stop
+        sweep = Sweep(
+            self._store,
+            retention_days=self._settings.retention_days,
+            now=now,
+            woken=self._woken,
+            doubted=self._doubted,
+        )
+        probing = Probing(
+            self._store,
+            self._tools,
+            threads=self._threads,
+            alive=self._starting.alive,
+            now=now,
+            woken=self._woken,
+        )
+        return [
+            every(self._settings.sweep_seconds, "sweep", sweep.sweep, stop=stop),
+            every(PRUNE_SECONDS, "prune", sweep.prune, stop=stop),
+            every(WARNING_SECONDS, "warn", sweep.warn, stop=stop),
+            every(PROBE_SECONDS, "probe", probing.round, stop=stop, wake=self._doubted),
+        ]
