@@ -1,11 +1,27 @@
 """Fixtures that every folder of tests shares."""
 
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from wakegate_schema.store import Store, open_store
+
+
+@pytest.fixture(autouse=True)
+def logging_restored() -> Iterator[None]:
+    """Put logging back as it was: `logs.configure` sets it up for the whole process."""
+    root, access = logging.getLogger(), logging.getLogger("aiohttp.access")
+    handlers, level = list(root.handlers), root.level
+    yield
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    access.disabled = False
+    access.propagate = True
 
 
 @pytest.fixture

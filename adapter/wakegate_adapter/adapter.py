@@ -24,7 +24,7 @@ from wakegate_schema import clock, ids
 from wakegate_schema.records import Execution, Runs
 from wakegate_schema.resolution import Resolution
 from wakegate_schema.states import State
-from wakegate_schema.store import NotFound, Store, StoreUnavailable, open_store
+from wakegate_schema.store import NotFound, Store, open_store
 
 LEASE_S: Final = 30.0
 """How long a started call's lease lasts without being renewed, in seconds."""
@@ -63,11 +63,7 @@ class Adapter:
             NotConfigured, ControlNotYet: there is nothing to open.
             StoreMissing, StoreOutdated, StoreUnavailable: it cannot be used; the adapter never makes or migrates one.
         """
-        url = database_url(path_or_url, os.environ)
-        try:
-            return cls(await open_store(url, mode="use"))
-        except OSError as error:
-            raise StoreUnavailable(f"the store at {url} cannot be opened: {error.strerror}") from error
+        return cls(await open_store(database_url(path_or_url, os.environ), mode="use"))
 
     async def __aenter__(self) -> Self:
         """Return the adapter itself."""

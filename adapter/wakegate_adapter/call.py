@@ -55,10 +55,10 @@ class Call:
     def __post_init__(self) -> None:
         """Check every part, and keep copies that nobody else holds."""
         _name(self.tool, "tool")
-        _visible(self.key, "key")
+        check_visible(self.key, "key")
         for part in ("group", "version"):
             if getattr(self, part) is not None:
-                _visible(getattr(self, part), part)
+                check_visible(getattr(self, part), part)
         if self.instance is not None:
             _name(self.instance, "instance")
         _duration(self.timeout)
@@ -89,7 +89,8 @@ def _name(value: object, path: str) -> None:
         raise CallRefused(path, "it must be 1 to 255 printable characters", reason=f"bad_{path}")
 
 
-def _visible(value: object, path: str) -> None:
+def check_visible(value: object, path: str) -> None:
+    """Refuse anything but 1 to 255 visible ASCII characters. Raises `CallRefused`, naming the part by `path`."""
     if not isinstance(value, str) or _VISIBLE.fullmatch(value) is None:
         raise CallRefused(path, "it must be 1 to 255 visible ASCII characters", reason=f"bad_{path}")
 

@@ -58,5 +58,10 @@ class Claim:
         try:
             await self._permissions.keep(grant)
         except Exception as error:  # noqa: BLE001 (the attempt goes on; that its lease is not kept is told)
-            log.error("lease not kept", action="renew", execution_id=grant.execution_id, error=type(error).__name__)
+            log.error(
+                "the lease is not kept any more",
+                action="renew",
+                execution_id=grant.execution_id,
+                error=type(error).__name__,
+            )
         attempt.lease_lost = True

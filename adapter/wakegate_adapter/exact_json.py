@@ -9,13 +9,11 @@ import json
 import math
 from typing import Any, Final
 
-from wakegate_schema import strict_json
 from wakegate_schema.errors import WakegateError
+from wakegate_schema.strict_json import MAX_DIGITS
 
 MAX_DEPTH: Final = 60
 """How many objects and arrays may stand inside one another; peers read 64, envelopes included."""
-MAX_DIGITS: Final = strict_json.MAX_NUMBER
-"""Characters in one number, a sign included."""
 _SHOWN_KEY: Final = 60
 
 
@@ -106,8 +104,7 @@ def _string(value: str, path: str) -> str:
 
 def _whole(value: int, path: str) -> int:
     plain = int.__int__(value)
-    # 2200 bits are certainly more than MAX_DIGITS digits, which the interpreter may refuse to write.
-    if plain.bit_length() > 2200 or len(str(plain)) > MAX_DIGITS:
+    if abs(plain) >= 10**MAX_DIGITS:
         raise NotJson(path, f"the number has more than {MAX_DIGITS} digits", "number_too_long")
     return plain
 

@@ -9,22 +9,21 @@ from wakegate_adapter.callee import NoThread, Run, run_once
 from wakegate_adapter.claim import Claim
 from wakegate_adapter.errors import HeldElsewhere, ResultRefused
 from wakegate_adapter.log import log
-from wakegate_adapter.outcomes import untold
+from wakegate_adapter.outcomes import LAPSED_AT_START, untold
 from wakegate_adapter.permissions import Permissions
-from wakegate_adapter.persistence import ended, patiently, to_the_end
+from wakegate_adapter.persistence import ended, patiently, to_the_end, until_lost
 from wakegate_adapter.saving import save
 from wakegate_adapter.watch import Watch
 from wakegate_schema import clock
 from wakegate_schema.clock import SECOND
+from wakegate_schema.outcome_texts import said
 from wakegate_schema.records import Execution
-from wakegate_schema.states import State
+from wakegate_schema.states import HOLD_LOST, UNDECIDED, WAIT_LIMIT, State
 from wakegate_schema.store import NotAllowed, Store, StoreUnavailable
 from wakegate_schema.wake_targets import NONE
 
 HOLD_S: Final = 30.0
 """How long a hold lasts without being renewed, in seconds."""
-WAIT_LIMIT: Final = "wait_limit"
-HOLD_LOST: Final = "hold_lost"
 INTERRUPTED: Final = "hold_interrupted"
 NOT_STARTED: Final = "not_started"
 
@@ -121,16 +120,13 @@ class Hold:
 
     async def _keep(self, execution_id: str) -> None:
         """Keep the hold; return when it was lost."""
-        pause = self._seconds / 3
-        while True:
-            await asyncio.sleep(pause)
-            try:
-                if not await self._renewed(execution_id):
-                    return
-                pause = self._seconds / 3
-            except StoreUnavailable as error:
-                pause = self._seconds / 15
-                log.warning("hold not renewed", action="hold", execution_id=execution_id, reason=error.reason)
+
+        def failed(error: StoreUnavailable) -> None:
+            log.warning(
+                "the hold could not be renewed yet", action="hold", execution_id=execution_id, reason=error.reason
+            )
+
+        await until_lost(lambda: self._renewed(execution_id), self._seconds, failed)
 
     async def _still_held(self, execution_id: str) -> bool:
         return await patiently(lambda: self._renewed(execution_id), self._patience)
@@ -157,23 +153,36 @@ class Hold:
         return await patiently(lambda: self._store.execution(execution_id), self._patience)
 
     async def _attempt(self, attempt: Attempt, run: Run, failures: tuple[type[Exception], ...]) -> None:
+        if attempt.expires_at is None or clock.now() >= attempt.expires_at:  # others had this loop since the claim
+            attempt.tell(LAPSED_AT_START)
+            return
         try:
             value = await run_once(run, attempt.arguments)
         except NoThread as error:
             attempt.not_begun(str(error))
         except failures as error:
-            attempt.fail(f"{type(error).__name__}: {error}")
+            attempt.fail(said(error, type(error).__name__))
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             outcome = untold(error)
             attempt.tell(outcome)
-            log.error("run raised", action="hold", execution_id=attempt.execution_id, error=outcome.error)
+            log.error(
+                "the call's function raised; nobody knows whether the call has happened",
+                action="hold",
+                execution_id=attempt.execution_id,
+                error=outcome.error,
+            )
             if _is_being_cancelled():
                 raise
         else:
             try:
                 attempt.succeed(value)
             except ResultRefused as error:
-                log.warning("result not kept", action="hold", execution_id=attempt.execution_id, reason=error.reason)
+                log.warning(
+                    "the call has happened; its result cannot be kept",
+                    action="hold",
+                    execution_id=attempt.execution_id,
+                    reason=error.reason,
+                )
 
     async def _abandoned(self, execution_id: str, reason: str) -> Execution:
         async def abandon() -> Execution:
@@ -189,13 +198,18 @@ class Hold:
         try:
             await self._store.abandon(execution_id, reason, "harness", clock.now())
         except NotAllowed:
-            log.info("already started", action="hold", execution_id=execution_id)
+            log.info("it has started already", action="hold", execution_id=execution_id)
         except StoreUnavailable as error:
-            log.warning("not abandoned yet", action="hold", execution_id=execution_id, reason=error.reason)
+            log.warning(
+                "the call could not be abandoned yet; it will be, once its hold runs out",
+                action="hold",
+                execution_id=execution_id,
+                reason=error.reason,
+            )
 
 
 def _decided(execution: Execution) -> bool:
-    return execution.resolved or execution.state in (State.PERMITTED, State.STARTED, State.IN_DOUBT)
+    return execution.state not in UNDECIDED
 
 
 def _is_being_cancelled() -> bool:

@@ -36,10 +36,10 @@ def database_url(given: str | os.PathLike[str] | None, environment: Mapping[str,
 
 def _url(text: object, name: str) -> str:
     if isinstance(text, str) and text.endswith(".sock"):
-        raise ControlNotYet(f"{name} names a control socket, but the control API comes in a later version of wakegate")
+        raise ControlNotYet(f"{name}: names a control socket, but the control API comes in a later version of wakegate")
     if isinstance(text, str) and text and "://" not in text and not text.startswith("sqlite:"):
         text = f"sqlite:///{Path(text)}"
     try:
         return f"sqlite:///{sqlite_path(sqlite_url(text)).absolute()}"
     except ValueError as error:
-        raise NotConfigured(f"{name} {error}") from None
+        raise NotConfigured(f"{name}: {error}") from None

@@ -1,19 +1,15 @@
 """Outcomes: what a harness's word, or its silence, means for an attempt. Pure."""
 
 import asyncio
-import traceback
-from pathlib import Path
 from typing import Final, Literal
 
 from wakegate_adapter.exact_json import NotJson, encode
+from wakegate_schema.outcome_texts import RESULT_LIMIT, one_line, place_of, said
 from wakegate_schema.records import Outcome
 
 Kind = Literal["succeeded", "failed", "in_doubt", "not_begun"]
 
-RESULT_LIMIT: Final = 256 * 1024
-"""The largest result that is kept, in bytes of JSON."""
-MESSAGE_LIMIT: Final = 500
-"""The longest error message that is kept, in characters."""
+LAPSED_AT_START: Final = Outcome("not_begun", "lapsed_at_start", error="the approval ended before the call could begin")
 
 
 def outcome_of(kind: Kind, result: object, error: str | None) -> Outcome:
@@ -36,17 +32,17 @@ def succeeded(result: object) -> Outcome:
 
 def failed(error: object) -> Outcome:
     """The call is known not to have happened."""
-    return Outcome("failed", "tool_failed", error=one_line(str(error)) or "no reason was given")
+    return Outcome("failed", "tool_failed", error=said(error) or "no reason was given")
 
 
 def not_begun(why: object) -> Outcome:
     """The permission was spent, but nothing of the call was begun."""
-    return Outcome("not_begun", "not_begun", error=one_line(str(why)) or "no reason was given")
+    return Outcome("not_begun", "not_begun", error=said(why) or "no reason was given")
 
 
 def in_doubt(why: object) -> Outcome:
     """Nobody knows whether the call happened."""
-    return Outcome("in_doubt", "outcome_unknown", error=one_line(str(why)) or "no reason was given")
+    return Outcome("in_doubt", "outcome_unknown", error=said(why) or "no reason was given")
 
 
 def untold(error: BaseException | None) -> Outcome:
@@ -58,17 +54,4 @@ def untold(error: BaseException | None) -> Outcome:
         return Outcome("in_doubt", "outcome_not_told", error="the harness left without saying how the call ended")
     if isinstance(error, asyncio.CancelledError):
         return Outcome("in_doubt", "tool_cancelled", error="the harness was cancelled while the call ran")
-    return Outcome("in_doubt", "tool_raised", error=one_line(f"{type(error).__name__} {_place(error)}"))
-
-
-def one_line(text: str) -> str:
-    """Return the text as one printable line of at most `MESSAGE_LIMIT` characters."""
-    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
-    return line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 1] + "…"
-
-
-def _place(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
-        return "somewhere in the harness"
-    return f"at {Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name}"
+    return Outcome("in_doubt", "tool_raised", error=place_of(error, "somewhere in the harness"))

@@ -2,16 +2,18 @@
 
 import asyncio
 import os
-import platform
 import re
+import time
 from typing import Final
 
 from wakegate_adapter.attempt import Taken
-from wakegate_adapter.errors import CallRefused, OutcomeNotRecorded
+from wakegate_adapter.call import check_visible
+from wakegate_adapter.errors import OutcomeNotRecorded
 from wakegate_adapter.grant import Grant, grant_of
 from wakegate_adapter.log import log
-from wakegate_adapter.persistence import patiently, to_the_end
-from wakegate_schema import clock, ids, timestamps
+from wakegate_adapter.outcomes import LAPSED_AT_START
+from wakegate_adapter.persistence import patiently, to_the_end, until_lost
+from wakegate_schema import clock, clock_mark, ids, timestamps
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Claimed, Execution, Outcome
 from wakegate_schema.resolution import Resolution, resolution_of
@@ -20,10 +22,6 @@ from wakegate_schema.store import Store, StoreError, StoreUnavailable
 
 MARGIN: Final = 2 * SECOND
 """A claim with less time than this before `expires_at` is refused (µs)."""
-MARK_TOLERANCE: Final = 5 * SECOND
-"""How far this host's clock may be behind the highest reading on record before nothing may start (µs)."""
-
-_CLAIM_ID: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 class Permissions:
@@ -40,10 +38,9 @@ class Permissions:
 
         Cancelled after the commit, the attempt is recorded as not begun.
         """
-        if not isinstance(claim_id, str) or _CLAIM_ID.fullmatch(claim_id) is None:
-            raise CallRefused("claim_id", "it must be 1 to 255 visible ASCII characters", reason="bad_claim_id")
+        check_visible(claim_id, "claim_id")
         highest = await self._highest_clock()
-        if clock.now() < highest - MARK_TOLERANCE:
+        if clock_mark.is_behind(clock.now(), highest):
             execution = await self._store.execution(execution_id)
             return await self._refused(execution, ("clock_behind", _clock_behind(highest)))
         taking = asyncio.get_running_loop().create_task(self._take(execution_id, claim_id, highest))
@@ -60,17 +57,17 @@ class Permissions:
 
     async def keep(self, grant: Grant) -> None:
         """Keep the lease by renewing it, until it is lost; then return."""
-        pause = self.lease / 3
-        while True:
-            await asyncio.sleep(pause)
-            try:
-                if not await self.renew(grant):
-                    break
-                pause = self.lease / 3
-            except StoreUnavailable as error:
-                pause = self.lease / 15
-                log.warning("lease not renewed", action="renew", execution_id=grant.execution_id, reason=error.reason)
-        log.warning("lease lost", action="renew", execution_id=grant.execution_id)
+
+        def failed(error: StoreUnavailable) -> None:
+            log.warning(
+                "the lease could not be renewed yet",
+                action="renew",
+                execution_id=grant.execution_id,
+                reason=error.reason,
+            )
+
+        await until_lost(lambda: self.renew(grant), self.lease, failed)
+        log.warning("the lease is lost", action="renew", execution_id=grant.execution_id)
 
     async def finish(self, grant: Grant, outcome: Outcome) -> Execution:
         """Record how the attempt ended, insisting while the store is unavailable.
@@ -86,7 +83,7 @@ class Permissions:
             execution = await patiently(record, self._patience)
         except StoreError as error:
             fields = {"execution_id": grant.execution_id, "outcome": outcome.kind, "reason": error.reason}
-            log.error("outcome not recorded", action="finish", **fields)
+            log.error("the outcome could not be recorded", action="finish", **fields)
             raise OutcomeNotRecorded(grant, outcome.kind, str(error)) from error
         log.info("finished", action="finish", execution_id=grant.execution_id, state=execution.state.value)
         return execution
@@ -94,12 +91,12 @@ class Permissions:
     async def resolution(self, execution: Execution) -> Resolution:
         """Return what is to be told of an execution, under the id that its wake has too."""
         transitions = await patiently(lambda: self._store.transitions(execution.execution_id), self._patience)
-        number = next((found.number for found in transitions if found.to_state == execution.state), 0)
-        return resolution_of(execution, f"{execution.execution_id}_{number}")
+        (told,) = (found for found in transitions if found.to_state is execution.state)  # no state is entered twice
+        return resolution_of(execution, told.wake_id)
 
     async def _highest_clock(self) -> int:
         """Put this host's clock on record; return the highest reading before (DESIGN, start, step 7)."""
-        host, at = host_name(), clock.now()
+        host, at = clock_mark.host_name(), clock.now()
         return await patiently(lambda: self._store.mark_clock(host, at), self._patience)
 
     async def _take(self, execution_id: str, claim_id: str, highest: int) -> Taken:
@@ -107,27 +104,37 @@ class Permissions:
             at = max(clock.now(), highest)
             return await self._store.claim(execution_id, claim_id, at, at + int(self.lease * SECOND), MARGIN)
 
+        begun = time.monotonic()
         found = await patiently(claim, self._patience)
         if not isinstance(found, Claimed):
             return await self._refused(found)
-        return await self._checked(found, highest)
+        return await self._checked(found, highest, begun)
 
-    async def _checked(self, claimed: Claimed, highest: int) -> Taken:
-        """Look at the clock once more, right before the call may begin (AAP, execution rules 4)."""
-        grant, expires_at = grant_of(claimed), claimed.execution.expires_at
+    async def _checked(self, claimed: Claimed, highest: int, begun: float) -> Taken:
+        """Look once more at everything, right before the call may begin (AAP, execution rules 4)."""
+        grant = grant_of(claimed)
         try:
             resolution = await self.resolution(claimed.execution)
         except StoreUnavailable:
             await self.finish(grant, Outcome("not_begun", "store_unavailable"))
             raise
-        at = clock.now()
-        if expires_at is not None and max(at, highest) < expires_at and at >= highest - MARK_TOLERANCE:
-            log.info("claimed", action="claim", execution_id=grant.execution_id)
-            return Taken(
-                resolution, "The call is approved; run it now, once.", None, grant, claimed.execution.arguments
-            )
-        outcome = Outcome("not_begun", "lapsed_at_start", error="the approval ended before the call could begin")
-        return await self._refused(await self.finish(grant, outcome))
+        log.info("claimed", action="claim", execution_id=grant.execution_id)  # may take its time
+        unfit = self._unfit(claimed.execution, highest, begun)
+        if unfit is not None:
+            return await self._refused(await self.finish(grant, unfit))
+        return Taken(resolution, "The call is approved; run it now, once.", None, grant, claimed.execution.arguments)
+
+    def _unfit(self, execution: Execution, highest: int, begun: float) -> Outcome | None:
+        """Return why the call must not begin although it is claimed; None when it may."""
+        at, expires_at = clock.now(), execution.expires_at
+        if expires_at is None or max(at, highest) >= expires_at or clock_mark.is_behind(at, highest):
+            return LAPSED_AT_START
+        # A process that was held up may find that others have taken the attempt for dead, or settled it.
+        if time.monotonic() - begun >= self.lease:
+            return Outcome("not_begun", "start_too_slow", error="the claim took as long as its lease lasts")
+        if not execution.intact:
+            return Outcome("not_begun", "digest_differs", error="the saved call is not the one that was approved")
+        return None
 
     async def _refused(self, execution: Execution, why: tuple[str, str] | None = None) -> Taken:
         resolution = await self.resolution(execution)
@@ -158,13 +165,8 @@ def refusal_of(execution: Execution, resolution: Resolution) -> tuple[str, str]:
 
 def new_claim_id(label: str | None = None) -> str:
     """Return an id that no other claim has, beginning with the label, or with what names this process."""
-    host = re.sub(r"[^A-Za-z0-9.-]", "-", host_name())[:100]
+    host = re.sub(r"[^A-Za-z0-9.-]", "-", clock_mark.host_name())[:100]
     return f"{label or f'{host}/{os.getpid()}'}/{ids.new()}"
-
-
-def host_name() -> str:
-    """Return the name under which this host's clock is on record, the worker's readings included."""
-    return platform.node() or "localhost"
 
 
 def _clock_behind(highest: int) -> str:

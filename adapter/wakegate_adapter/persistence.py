@@ -1,4 +1,4 @@
-"""Persistence: work that outlives a cancellation, and verbs repeated while the store cannot be reached."""
+"""Persistence: work that outlives a cancellation, and verbs repeated in time or while the store cannot be reached."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -47,6 +47,28 @@ async def patiently(verb: Callable[[], Awaitable[_Result]], patience: float) -> 
                 raise
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
+
+
+async def until_lost(
+    renewed: Callable[[], Awaitable[bool]], seconds: float, failed: Callable[[StoreUnavailable], None]
+) -> None:
+    """Renew again and again, well within the `seconds` that it lasts; return when it was lost.
+
+    Args:
+        renewed: renews, and says whether it still held.
+        seconds: how long it lasts without being renewed.
+        failed: told of every time the store was unavailable; it is tried again sooner then.
+    """
+    pause = seconds / 3
+    while True:
+        await asyncio.sleep(pause)
+        try:
+            if not await renewed():
+                return
+            pause = seconds / 3
+        except StoreUnavailable as error:
+            pause = seconds / 15
+            failed(error)
 
 
 async def ended(*tasks: "asyncio.Task[Any]") -> None:

@@ -1,21 +1,29 @@
-"""`python -m wakegate_console.child PARENT …`: run `wakegate …` and be told to stop when the parent dies.
+"""`python -m wakegate_console.child PARENT …`: run `wakegate …` for a command that looks after it.
 
-A command that starts others ends them itself; this is for the case that it cannot, because it was killed.
+It is told to stop when the parent dies: a command that starts others ends them itself, unless it was killed. And
+what is wrong with it, it tells the parent too, which can repeat it where a person looks.
 """
 
 import ctypes
 import os
 import signal
 import sys
+from collections.abc import Callable
 
 from wakegate_console.cli import main
+
+LAST_WORDS = "_WAKEGATE_LAST_WORDS"
+"""The environment variable with the number of the pipe that a supervisor hears the child's errors by."""
 
 _PR_SET_PDEATHSIG = 1
 
 
 def command(*arguments: str) -> list[str]:
-    """Return the command line of a child of this process that runs `wakegate` with these arguments."""
-    return [sys.executable, "-m", "wakegate_console.child", str(os.getpid()), *arguments]
+    """Return the command line of a child of this process that runs `wakegate` with these arguments.
+
+    It does not import from the working directory (-P), as `wakegate` itself does not.
+    """
+    return [sys.executable, "-P", "-m", "wakegate_console.child", str(os.getpid()), *arguments]
 
 
 def tie_to(parent: int) -> bool:
@@ -29,5 +37,22 @@ def tie_to(parent: int) -> bool:
     return os.getppid() == parent
 
 
+def last_words() -> Callable[[str], None] | None:
+    """Return what tells the supervisor a line, or None when nobody listens. Own children do not inherit the pipe."""
+    number = os.environ.pop(LAST_WORDS, None)
+    if number is None:
+        return None
+    pipe = int(number)
+    os.set_inheritable(pipe, False)
+
+    def tell(line: str) -> None:
+        try:
+            os.write(pipe, line.encode("utf-8", "replace")[:1000] + b"\n")
+        except OSError:
+            return  # it listens no more, and the line is on standard error
+
+    return tell
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[2:]) if tie_to(int(sys.argv[1])) else 1)
+    sys.exit(main(sys.argv[2:], last_words()) if tie_to(int(sys.argv[1])) else 1)

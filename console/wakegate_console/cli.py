@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -49,46 +49,51 @@ def wakegate(ctx: click.Context, config: Path | None) -> None:
     ctx.obj = Context(config)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, heard: Callable[[str], None] | None = None) -> int:
     """Run the command line and return its exit code; an error is one line on standard error.
 
     Args:
         arguments: without the program's name; `sys.argv` unless given.
+        heard: is told each line of an error too.
     """
+    code, message = _run(arguments)
+    for line in map(printable, message.splitlines()):
+        click.echo(f"wakegate: {line}", err=True)
+        if heard is not None:
+            heard(line)
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> tuple[int, str]:
+    """Run the command line; return its exit code and what is wrong, '' for nothing."""
     try:
         with wakegate.make_context("wakegate", list(sys.argv[1:] if arguments is None else arguments)) as context:
             wakegate.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as end:
-        return end.exit_code
+        return end.exit_code, ""
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
-        return USAGE
+        return USAGE, ""
     except click.UsageError as error:
-        return _fail(USAGE, error.format_message() + _hint(error))
+        return USAGE, error.format_message() + _hint(error)
     except click.ClickException as error:
-        return _fail(BAD, error.format_message())
+        return BAD, error.format_message()
     except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
+        return INTERRUPTED, ""
     except WakegateError as error:
-        return _fail(_exit_code(error), str(error))
+        return _exit_code(error), str(error)
     except BrokenPipeError:
         _silence_stdout()
-        return PIPE_CLOSED
+        return PIPE_CLOSED, ""
     except OSError as error:
         _silence_stdout()
-        return _fail(BAD, describe(error))
-    return FINE
+        return BAD, describe(error)
+    return FINE, ""
 
 
 def _hint(error: click.UsageError) -> str:
     return "" if error.ctx is None else f" (see: {error.ctx.command_path} --help)"
-
-
-def _fail(code: int, message: str) -> int:
-    for line in message.splitlines():
-        click.echo(f"wakegate: {printable(line)}", err=True)
-    return code
 
 
 def _exit_code(error: WakegateError) -> int:

@@ -1,9 +1,13 @@
 """The one thing the console says to a provider: `POST /v1/instances`, with the provisioner token."""
 
+import errno
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import aiohttp
 
+from wakegate_console.waiting import Wait
 from wakegate_schema import wire
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.sealing import BearerToken
@@ -13,6 +17,11 @@ TIMEOUT_S = 30.0
 
 MAX_ANSWER = 65_536
 """The longest answer that is read, in bytes."""
+
+_NOBODY = "provider_not_listening"
+_NO_RECEIVER = "webhook_verification_failed"
+_THINGS = {_NOBODY: "the provider to listen", _NO_RECEIVER: "the receiver to answer the provider's challenge"}
+"""What is worth waiting for, by the reason that it is not there."""
 
 _AGAIN = "nothing is lost: run the same command again, it repeats the same submission"
 
@@ -32,6 +41,24 @@ class Creation:
     token: BearerToken = field(repr=False)
     idempotency_key: str
     body: wire.NewInstance = field(repr=False)
+    store: Path
+    """The store's file, to be named where the receiver may use another."""
+
+
+async def create_once_ready(creation: Creation, wait: Wait) -> wire.ProvisionedInstance:
+    """Ask for the instance, again while provider or receiver do not listen yet: it is the same submission each time.
+
+    Raises:
+        CreationFailed: as `create_instance`, or the time is up.
+    """
+    while True:
+        try:
+            return await create_instance(creation)
+        except CreationFailed as error:
+            thing = _THINGS.get(error.reason)
+            if thing is None or wait.over:
+                raise
+            await wait.pause(thing)
 
 
 async def create_instance(creation: Creation) -> wire.ProvisionedInstance:
@@ -43,6 +70,12 @@ async def create_instance(creation: Creation) -> wire.ProvisionedInstance:
     try:
         status, retry_after, data = await _post(creation)
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        if _is_refused(error):
+            raise CreationFailed(
+                f"the provider at {creation.provider} is not running, or not there: the connection was refused;"
+                f" {_AGAIN}",
+                reason=_NOBODY,
+            ) from None
         raise CreationFailed(
             f"the provider at {creation.provider} did not answer ({_cause(error)}); {_AGAIN}",
             reason="provider_unreachable",
@@ -91,6 +124,10 @@ async def _bounded(content: aiohttp.StreamReader) -> bytes:
     return bytes(data)
 
 
+def _is_refused(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.ECONNREFUSED
+
+
 def _cause(error: BaseException) -> str:
     """Name the trouble without anything that was sent."""
     if isinstance(error, TimeoutError):
@@ -106,13 +143,51 @@ def _refusal(creation: Creation, status: int, retry_after: str | None, data: byt
     """Say what an answer other than 200 and 201 means, and what to do."""
     code = _code(data)
     said = f"the provider at {creation.provider} answered {status}" + (f" ({code})" if code else "")
+    if status == 422:
+        return _not_proved(creation, said, _told(data))
     return CreationFailed(f"{said}: {_advice(creation, status, code, retry_after)}", reason=code or "creation_failed")
+
+
+def _not_proved(creation: Creation, said: str, told: int | None) -> CreationFailed:
+    """Say why the receiver did not prove itself.
+
+    Args:
+        creation: what was asked for.
+        said: how the message begins.
+        told: the status that the receiver answered the challenge with, where that is known.
+    """
+    url = creation.body.delivery.url if creation.body.delivery else "-"
+    if told is None:
+        return CreationFailed(
+            f"{said}: the receiver did not answer its challenge at {url}; is it running, does the provider reach it"
+            f" there, and does it use this store ({creation.store})?",
+            reason=_NO_RECEIVER,
+        )
+    if told == 403:
+        return CreationFailed(
+            f"{said}: the receiver at {url} refused the challenge (403): it does not expect this registration. Does it"
+            f" use this store ({creation.store})? Where it runs, `wakegate refusal list` says what it refused",
+            reason="receiver_refused",
+        )
+    return CreationFailed(
+        f"{said}: what answers at {url} answered the challenge with {told}; is it the receiver? Where it runs,"
+        " `wakegate refusal list` says what it refused",
+        reason=_NO_RECEIVER if told == 503 else "receiver_refused",
+    )
+
+
+def _told(data: bytes) -> int | None:
+    """Return the receiver's status that our small provider names in its message; nothing else is read of it."""
+    try:
+        message = wire.parse_object(wire.ErrorBody, data, max_bytes=MAX_ANSWER).error.message
+    except wire.MalformedObject:
+        return None
+    found = re.search(r"\(status_([0-9]{3})\)", message)
+    return None if found is None else int(found[1])
 
 
 def _advice(creation: Creation, status: int, code: str | None, retry_after: str | None) -> str:
     url = creation.body.delivery.url if creation.body.delivery else "-"
-    if status == 422:
-        return f"the receiver did not answer its challenge; is it running, and reachable for the provider at {url}?"
     if code == "invalid_webhook_url":
         return f"it will not deliver to {url}; give a --url that it can reach"
     if 300 <= status < 400:

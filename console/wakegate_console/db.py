@@ -23,13 +23,15 @@ def migrate_command(context: Context) -> None:
     Receiver and worker do the same when they start.
     """
     settings = context.settings()
+    path = settings.database_path.absolute()
+    was_there = path.exists()
 
     async def work() -> None:
         async with await open_store(settings.database, mode="service") as store:
             await store.probe()
 
     asyncio.run(work())
-    click.echo(f"{settings.database_path} is up to date")
+    click.echo(f"{path} is up to date" if was_there else f"made {path}")
 
 
 @db.command("prune")

@@ -5,39 +5,45 @@ from collections.abc import AsyncIterator
 
 import click
 
-from wakegate_console import listing, views
+from wakegate_console import advice, anomalies, listing, sheet, views
 from wakegate_console.context import Context, pass_context
-from wakegate_console.listing import Column
-from wakegate_console.parameters import IDENTIFIER, NAME, NOTE
+from wakegate_console.lookup import find_execution
+from wakegate_console.parameters import CALLED, NAME, NOTE
 from wakegate_console.person import actor
+from wakegate_console.table import Column, Row
 from wakegate_schema import clock
 from wakegate_schema.records import Execution
 from wakegate_schema.states import State
 from wakegate_schema.store import Store, open_store
 
 COLUMNS = (
-    Column("execution_id", "EXECUTION", 36),
-    Column("state", "STATE", 10),
-    Column("tool", "TOOL", 24),
-    Column("created_at", "SAVED", 20, is_time=True),
-    Column("reason", "REASON", 20),
+    Column("execution_id", "EXECUTION", "id"),
+    Column("state", "STATE", least=10),
+    Column("tool", "TOOL", least=12),
+    Column("key", "KEY", least=10, keeps_end=True),
+    Column("request_id", "REQUEST", "id", spare=True),
+    Column("instance", "INSTANCE", spare=True),
+    Column("created_at", "CREATED", "time"),
+    Column("problem", "REASON", instead="reason", least=16),
 )
 TRANSITION_COLUMNS = (
-    Column("at", "AT", 27),
-    Column("from", "FROM", 10),
-    Column("to", "TO", 10),
-    Column("actor", "ACTOR", 24),
-    Column("reason", "REASON", 20),
+    Column("at", "AT"),
+    Column("from", "FROM"),
+    Column("to", "TO"),
+    Column("actor", "ACTOR"),
+    Column("reason", "REASON", least=16),
 )
 WAKE_COLUMNS = (
-    Column("wake_id", "WAKE", 36),
-    Column("to", "TELLS OF", 10),
-    Column("target", "TARGET", 16),
-    Column("state", "STATE", 11),
-    Column("tries", "TRIES", 5),
-    Column("delivered_at", "DELIVERED", 20, is_time=True),
-    Column("problem", "PROBLEM", 20),
+    Column("wake_id", "WAKE", least=36),
+    Column("to", "TELLS OF"),
+    Column("target", "TARGET"),
+    Column("state", "STATE"),
+    Column("tries", "TRIES"),
+    Column("delivered_at", "DELIVERED", "time"),
+    Column("problem", "PROBLEM", least=16),
 )
+FIRST = ("execution_id", "state", "reason", "problem", "next", "error", "note", "resolution_note")
+"""What is shown before everything else."""
 COLOURS = {
     State.IN_DOUBT: "red",
     State.STARTED: "yellow",
@@ -58,9 +64,9 @@ def execution() -> None:
 @listing.listing_options
 @pass_context
 def list_command(context: Context, state: str | None, as_json: bool, limit: int | None) -> None:
-    """List executions, the oldest first.
+    """List executions, the latest first.
 
-    A table begins with those in doubt.
+    A table begins with those in doubt. Those that cannot go on are yellow and say why.
     """
     settings = context.settings()
 
@@ -71,44 +77,51 @@ def list_command(context: Context, state: str | None, as_json: bool, limit: int 
                 COLUMNS,
                 as_json=as_json,
                 nothing="No executions.",
-                colour=lambda row: COLOURS.get(State(row["state"])),
+                colour=_colour,
             )
 
     asyncio.run(work())
 
 
 @execution.command("show")
-@click.argument("execution_id", type=IDENTIFIER, metavar="EXECUTION_ID")
+@click.argument("which", type=CALLED, metavar="EXECUTION")
 @click.option("--payload", is_flag=True, help="Also its arguments, context, reasoning and result.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @pass_context
-def show_command(context: Context, execution_id: str, payload: bool, as_json: bool) -> None:
-    """Show an execution, with its history and its wakes."""
+def show_command(context: Context, which: str, payload: bool, as_json: bool) -> None:
+    """Show an execution, with its history, its wakes and what was odd about it.
+
+    EXECUTION is its id, the beginning of it, or the call's key.
+    """
     settings = context.settings()
 
     async def work() -> None:
         async with await open_store(settings.database, mode="read") as store:
-            record = await store.execution(execution_id)
-            transitions = [views.transition(each) for each in await store.transitions(execution_id)]
-            wakes = [views.wake(each) for each in await store.wakes(execution_id)]
-        view = {**views.execution(record), **views.execution_words(record)}
+            record = await find_execution(store, which)
+            instances = views.names(await store.instances())
+            transitions = [views.transition(each) for each in await store.transitions(record.execution_id)]
+            wakes = [views.wake(each) for each in await store.wakes(record.execution_id)]
+            odd = await anomalies.about(store, record.provider, record.execution_id)
+        view = {**views.execution(record, instances), **views.execution_words(record)}
         if payload:
             view |= views.execution_payload(record)
         if as_json:
-            listing.write_object({**view, "transitions": transitions, "wakes": wakes})
+            sheet.write_object({**view, "transitions": transitions, "wakes": wakes, "anomalies": odd})
             return
-        listing.write_fields(view)
-        listing.write_section("transitions", transitions, TRANSITION_COLUMNS)
-        listing.write_section("wakes", wakes, WAKE_COLUMNS)
+        view["next"] = advice.for_execution(record, view["instance"] or record.instance_id)
+        sheet.write_fields(view, FIRST, _colour(view))
+        sheet.write_section("transitions", transitions, TRANSITION_COLUMNS)
+        sheet.write_section("wakes", wakes, WAKE_COLUMNS)
+        sheet.write_section("anomalies", odd, anomalies.COLUMNS)
 
     asyncio.run(work())
 
 
 @execution.command("abandon")
-@click.argument("execution_id", type=IDENTIFIER, metavar="EXECUTION_ID")
+@click.argument("which", type=CALLED, metavar="EXECUTION")
 @click.option("--reason", type=NAME, required=True, metavar="TEXT", help="Why; kept with the execution.")
 @pass_context
-def abandon_command(context: Context, execution_id: str, reason: str) -> None:
+def abandon_command(context: Context, which: str, reason: str) -> None:
     """Give up an execution that has not started.
 
     The worker cancels its request at the provider.
@@ -117,41 +130,51 @@ def abandon_command(context: Context, execution_id: str, reason: str) -> None:
 
     async def work() -> None:
         async with await open_store(settings.database, mode="use") as store:
-            record = await store.abandon(execution_id, reason, actor(), clock.now())
+            before = await find_execution(store, which)
+            record = await store.abandon(before.execution_id, reason, actor(), clock.now())
         if record.state is not State.ABANDONED:
-            raise click.ClickException(f"{execution_id} is {record.state} already; nothing was changed")
-        click.echo(f"{execution_id} abandoned")
+            raise click.ClickException(f"{record.execution_id} is {record.state} already; nothing was changed")
+        was = "abandoned before" if before.state is State.ABANDONED else f"{before.state} → abandoned"
+        click.echo(f"{record.execution_id}: {was}")
 
     asyncio.run(work())
 
 
 @execution.command("resolve")
-@click.argument("execution_id", type=IDENTIFIER, metavar="EXECUTION_ID")
-@click.option("--happened/--did-not-happen", default=None, help="What you found out about the call.")
+@click.argument("which", type=CALLED, metavar="EXECUTION")
+@click.option("--happened", is_flag=True, help="You found out that the call has happened.")
+@click.option("--did-not-happen", is_flag=True, help="You found out that it has not happened.")
 @click.option("--by", type=NAME, required=True, metavar="NAME", help="Who found it out.")
 @click.option("--note", type=NOTE, required=True, metavar="TEXT", help="How.")
 @pass_context
-def resolve_command(context: Context, execution_id: str, happened: bool | None, by: str, note: str) -> None:
+def resolve_command(context: Context, which: str, happened: bool, did_not_happen: bool, by: str, note: str) -> None:
     """Settle an execution in doubt, on a person's word.
 
-    It becomes succeeded or failed.
+    It becomes succeeded or failed, for good. Nothing is run.
     """
-    if happened is None:
+    if happened and did_not_happen:
+        raise click.UsageError("Options '--happened' and '--did-not-happen' exclude each other; give the true one.")
+    if not (happened or did_not_happen):
         raise click.UsageError("Missing option '--happened' or '--did-not-happen'.")
     settings = context.settings()
 
     async def work() -> None:
         async with await open_store(settings.database, mode="use") as store:
-            record = await store.settle(execution_id, happened=happened, by=by, note=note, at=clock.now())
-        click.echo(f"{execution_id} {record.state}")
+            before = await find_execution(store, which)
+            record = await store.settle(before.execution_id, happened=happened, by=by, note=note, at=clock.now())
+        word = "happened" if happened else "did not happen"
+        click.echo(f"{record.execution_id}: in_doubt → {record.state} ({word}), by {by}")
 
     asyncio.run(work())
 
 
-async def _rows(
-    store: Store, state: State | None, limit: int | None, *, doubtful_first: bool
-) -> AsyncIterator[listing.Row]:
+def _colour(row: Row) -> str | None:
+    return "yellow" if row["problem"] is not None else COLOURS.get(State(row["state"]))
+
+
+async def _rows(store: Store, state: State | None, limit: int | None, *, doubtful_first: bool) -> AsyncIterator[Row]:
     """Yield executions; those in doubt first and then not again, where that is wanted."""
+    instances = views.names(await store.instances())
     count = 0
     apart = doubtful_first and state is None
     for part in (State.IN_DOUBT, None) if apart else (state,):
@@ -159,13 +182,13 @@ async def _rows(
         if left == 0:
             return
 
-        async def page(after: int, wanted: int, part: State | None = part) -> list[tuple[int, Execution]]:
-            return await store.executions(after, wanted, part)
+        async def page(before: int | None, wanted: int, part: State | None = part) -> list[tuple[int, Execution]]:
+            return await store.latest_executions(before, wanted, part)
 
         async for record in listing.paged(page, None if apart else left):
             if apart and part is None and record.state is State.IN_DOUBT:
                 continue
-            yield views.execution(record)
+            yield views.execution(record, instances)
             count += 1
             if count == limit:
                 return

@@ -1,33 +1,18 @@
-"""Listings: one JSON array or one table, both written as their rows are read."""
+"""Listings: one JSON array or one table, both written as their rows are read; the latest first."""
 
 import json
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import click
 
-from wakegate_console.text import printable
+from wakegate_console.screen import put, screen
+from wakegate_console.table import Column, Layout, Row
 
 T = TypeVar("T")
-Row = Mapping[str, Any]
-"""What is listed, by the names that `--json` uses; values are as JSON has them, times RFC 3339 text."""
 
 PAGE = 500
-"""How many rows are read at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table."""
-
-    key: str
-    title: str
-    width: int
-    """Characters; longer values are cut, except in the last column. Ids have 36, times 20."""
-    is_time: bool = False
-    """Shown to the second."""
+"""How many rows are read at once, and how many a table is measured by."""
 
 
 def listing_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,20 +23,21 @@ def listing_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 async def paged(
-    fetch: Callable[[int, int], Awaitable[Sequence[tuple[int, T]]]], limit: int | None = None
+    fetch: Callable[[int | None, int], Awaitable[Sequence[tuple[int, T]]]], limit: int | None = None
 ) -> AsyncIterator[T]:
     """Yield everything that a paging verb of the store has, a page in memory at a time.
 
     Args:
-        fetch: takes the row number to go on after and the most rows wanted; gives rows with their numbers.
+        fetch: takes the number of the last row that was read (None at first) and the most rows wanted; gives rows
+            with their numbers.
         limit: yield at most so many.
     """
-    after, left = 0, limit
+    last, left = None, limit
     while left is None or left > 0:
         wanted = PAGE if left is None else min(PAGE, left)
-        page = await fetch(after, wanted)
+        page = await fetch(last, wanted)
         for number, record in page:
-            after = number
+            last = number
             yield record
         if len(page) < wanted:
             return
@@ -81,39 +67,10 @@ async def write(
         await _write_table(rows, columns, nothing, colour)
 
 
-def write_object(view: Row) -> None:
-    """Write one JSON object to standard output."""
-    click.echo(json.dumps(view, indent=2))
-
-
-def write_fields(view: Row) -> None:
-    """Write what a row says, one `name: value` a line; tables inside it have no place here."""
-    width = max(len(name) for name in view)
-    for name, value in view.items():
-        click.echo(f"{name + ':':<{width + 1}} {shown(value)}")
-
-
-def write_section(title: str, rows: Sequence[Row], columns: Sequence[Column]) -> None:
-    """Write a small table under its title; nothing when it is empty."""
-    if rows:
-        click.echo(f"\n{title}")
-        for row in ({column.key: column.title for column in columns}, *rows):
-            click.echo("  " + _line(row, columns))
-
-
 async def several(rows: Iterable[Row]) -> AsyncIterator[Row]:
     """Yield rows that are in memory."""
     for row in rows:
         yield row
-
-
-def shown(value: Any) -> str:
-    """Return a value as a table shows it: `-` for none, and nothing that could steer a terminal."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return printable(str(value))
 
 
 async def _write_array(rows: AsyncIterator[Row]) -> None:
@@ -127,29 +84,17 @@ async def _write_array(rows: AsyncIterator[Row]) -> None:
 async def _write_table(
     rows: AsyncIterator[Row], columns: Sequence[Column], nothing: str, colour: Callable[[Row], str | None]
 ) -> None:
-    headed = False
+    first: list[Row] = []
     async for row in rows:
-        if not headed:
-            click.secho(_line({column.key: column.title for column in columns}, columns), bold=True)
-            headed = True
-        click.secho(_line(row, columns), fg=colour(row))
-    if not headed:
+        first.append(row)
+        if len(first) == PAGE:
+            break
+    if not first:
         click.echo(nothing)
-
-
-def _line(row: Row, columns: Sequence[Column]) -> str:
-    *most, last = columns
-    cells = [_cut(_cell(row, column), column.width).ljust(column.width) for column in most]
-    return "  ".join([*cells, _cell(row, last)]).rstrip()
-
-
-def _cell(row: Row, column: Column) -> str:
-    text = shown(row[column.key])
-    return _FRACTION.sub("", text) if column.is_time else text
-
-
-_FRACTION = re.compile(r"\.[0-9]+(?=Z\Z)")
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+        return
+    layout = Layout(first, columns, screen())
+    click.secho(layout.head(), bold=True)
+    for row in first:
+        put(layout.line(row), colour(row))
+    async for row in rows:
+        put(layout.line(row), colour(row))

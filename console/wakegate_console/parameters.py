@@ -61,6 +61,25 @@ class Identifier(_Checked):
         return ids.parse(text)
 
 
+class Beginning(_Checked):
+    """A UUID, or at least the first four characters of one; in lower case."""
+
+    name = "ID"
+
+    def read(self, text: str) -> str:
+        """Return it in lower case."""
+        from wakegate_console.lookup import SHORTEST, prefix
+        from wakegate_schema.ids import MalformedId
+
+        found = prefix(text)
+        if found is None:
+            raise MalformedId(
+                f"is not an id such as f4b96ac4-404d-4f6a-9a03-a0565edc4922, nor the first {SHORTEST} or more"
+                " characters of one"
+            )
+        return found
+
+
 class Duration(_Checked):
     """A duration as AAP writes it, in microseconds."""
 
@@ -109,10 +128,12 @@ class Words(click.ParamType[str]):
 PROVIDER_URL = ProviderUrl()
 WEBHOOK_URL = WebhookUrl()
 IDENTIFIER = Identifier()
+BEGINNING = Beginning()
 DURATION = Duration()
 MOMENT = Moment()
+CALLED = Words(255)
+"""What something is called: an id, the beginning of one, a name or a key."""
 NAME = Words(100)
 NOTE = Words(2000)
 SECRET_FILE = click.Path(path_type=Path)
 """The path of a file that holds a secret; its reader refuses it by its path."""
-COUNT = click.IntRange(min=1)

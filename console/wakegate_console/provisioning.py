@@ -5,8 +5,10 @@ Whatever is interrupted afterwards, the next run finds it and repeats the very s
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from wakegate_console.creation import Creation, create_instance
+from wakegate_console.creation import Creation, create_once_ready
+from wakegate_console.waiting import Wait
 from wakegate_schema import ids, timestamps, wire
 from wakegate_schema.clock import DAY
 from wakegate_schema.errors import WakegateError
@@ -40,6 +42,8 @@ class Order:
     url: str
     """Where the provider will deliver: our receiver, as the provider reaches it."""
     name: str
+    store: Path
+    """The store's file; the receiver must use the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class Provisioned:
     """False when the order had been carried out before."""
 
 
-async def provision(store: Store, keys: Keys, order: Order, token: BearerToken, now: int) -> Provisioned:
+async def provision(store: Store, keys: Keys, order: Order, token: BearerToken, now: int, wait: Wait) -> Provisioned:
     """Carry out an order, or what is left of it.
 
     Args:
@@ -68,6 +72,7 @@ async def provision(store: Store, keys: Keys, order: Order, token: BearerToken, 
         order: what is wanted.
         token: the provisioner token for the order's provider.
         now: µs since the epoch.
+        wait: for provider and receiver to listen.
 
     Raises:
         CannotProvision: it stands in the way of itself, or the provider refused; the message says what to do.
@@ -76,7 +81,7 @@ async def provision(store: Store, keys: Keys, order: Order, token: BearerToken, 
     instance = await _finished(store, registration)
     if instance is not None:
         return Provisioned(instance, new=False)
-    created = await create_instance(_creation(keys, registration, order, token))
+    created = await create_once_ready(_creation(keys, registration, order, token), wait)
     if created.instance.delivery != wire.DeliveryView(
         type="webhook", url=order.url, registration_id=registration.registration_id
     ):
@@ -107,10 +112,17 @@ def sealed_instance(key: Sealer, order: Order, created: wire.ProvisionedInstance
     )
 
 
-async def check_name(store: Store, name: str) -> None:
-    """Raise `NotAllowed` when an instance that is in use has this name: its harnesses may go by it."""
+async def check_name(store: Store, name: str, besides: tuple[str, str | None] | None = None) -> None:
+    """Raise `NotAllowed` when an instance that is in use has this name: its harnesses may go by it.
+
+    Args:
+        store: open for reading.
+        name: what an instance shall be called.
+        besides: the provider and id of the instance that may have the name already.
+    """
     for instance in await store.instances():
-        if instance.name == name and instance.state != "retired":
+        itself = (instance.provider, instance.instance_id) == besides
+        if instance.name == name and instance.state != "retired" and not itself:
             raise NotAllowed(f"another instance is named {name}; choose another name or retire that one")
 
 
@@ -192,4 +204,5 @@ def _creation(keys: Keys, registration: Registration, order: Order, token: Beare
                 signing_secret=secret,
             ),
         ),
+        store=order.store.absolute(),
     )

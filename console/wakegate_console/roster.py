@@ -3,15 +3,9 @@
 from dataclasses import dataclass
 
 from wakegate_console import views
-from wakegate_schema.errors import WakegateError
+from wakegate_console.lookup import Ambiguous, prefix
 from wakegate_schema.records import Instance, Registration
 from wakegate_schema.store import NotFound, Store
-
-
-class Ambiguous(WakegateError):
-    """More than one instance is called that."""
-
-    reason = "ambiguous"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +24,32 @@ class Entry:
 
     def view(self) -> views.View:
         """Return what a listing says of it."""
-        return views.instance(self.instance) if self.instance else views.unfinished(self.registrations[0])
+        if self.instance is None:
+            return views.unfinished(self.registrations[0])
+        last = self.registrations[-1].registration_id if self.registrations else None
+        return views.instance(self.instance, last)
+
+    @property
+    def instance_id(self) -> str | None:
+        """The instance's id, as far as it is known."""
+        return self.instance.instance_id if self.instance else self.registrations[0].instance_id
 
     def is_called(self, which: str) -> bool:
         """Whether this is its id, its name, or the id of one of its registrations."""
+        return which == self.name or which.lower() in self._ids()
+
+    def begins_with(self, which: str) -> bool:
+        """Whether one of its ids begins so."""
+        start = prefix(which)
+        return start is not None and any(each.startswith(start) for each in self._ids())
+
+    def _ids(self) -> set[str]:
         ids = {registration.registration_id for registration in self.registrations}
-        if self.instance:
-            ids.add(self.instance.instance_id)
-        ids.update(registration.instance_id for registration in self.registrations if registration.instance_id)
-        return which == self.name or which.lower() in ids
+        return ids | ({self.instance_id} if self.instance_id else set())
 
 
 async def entries(store: Store) -> list[Entry]:
-    """Return the whole roster, the oldest first."""
+    """Return the whole roster, the latest first."""
     instances = await store.instances()
     registrations = await store.registrations()
     found = [
@@ -60,7 +67,7 @@ async def entries(store: Store) -> list[Entry]:
         for registration in registrations
         if registration.registration_id not in taken
     ]
-    return sorted(found, key=lambda entry: entry.created_at)
+    return sorted(found, key=lambda entry: entry.created_at, reverse=True)
 
 
 async def find(store: Store, which: str, provider: str | None) -> Entry:
@@ -68,19 +75,22 @@ async def find(store: Store, which: str, provider: str | None) -> Entry:
 
     Args:
         store: open for reading.
-        which: an instance id, a name or a registration id.
+        which: a name, an instance id, a registration id, or the beginning of one.
         provider: only this provider's; None for any.
 
     Raises:
         NotFound: none is.
         Ambiguous: several are.
     """
-    found = [entry for entry in await entries(store) if entry.is_called(which) and provider in (None, entry.provider)]
+    roster = [entry for entry in await entries(store) if provider in (None, entry.provider)]
+    found = [entry for entry in roster if entry.is_called(which)]
+    found = found or [entry for entry in roster if entry.begins_with(which)]
     found = [entry for entry in found if entry.view()["state"] != "retired"] or found
     if not found:
         raise NotFound(f"there is no instance {which}; see `wakegate instance list`")
     if len(found) > 1:
-        raise Ambiguous(f"{which} names {len(found)} instances; name one by its id and --provider-url")
+        known = ", ".join(f"{entry.name} ({entry.instance_id or 'no id yet'} at {entry.provider})" for entry in found)
+        raise Ambiguous(f"{which} names {len(found)} instances; name one by its id and --provider-url: {known}")
     return found[0]
 
 

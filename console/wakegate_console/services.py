@@ -1,7 +1,9 @@
 """`wakegate receiver`, `worker` and `up`: run the services."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -32,7 +34,7 @@ def receiver(context: Context) -> None:
     settings = context.settings()
     from wakegate_receiver.service import serve
 
-    run_service(settings, serve)
+    run_service(settings, serve, "receiver", settings.database_path)
 
 
 @click.command()
@@ -40,12 +42,14 @@ def receiver(context: Context) -> None:
 def worker(context: Context) -> None:
     """Run the worker until it is told to stop.
 
-    It speaks with the providers and runs approved calls. A stop waits for running tools.
+    It speaks with the providers and runs approved calls. Tool modules in the working directory are found. A stop
+    waits for running tools.
     """
     settings = context.settings()
     from wakegate_worker.service import serve
 
-    run_service(settings, serve)
+    _import_from_here()
+    run_service(settings, serve, "worker", settings.database_path)
 
 
 @click.command()
@@ -53,23 +57,42 @@ def worker(context: Context) -> None:
 def up(context: Context) -> None:
     """Run receiver and worker together, restarting what crashes.
 
-    A first SIGTERM or SIGINT stops both, a second kills them. Ends with an error when one of them cannot
-    start or crashes again and again.
+    A first SIGTERM or SIGINT stops both; a second one, half a second later or more, kills them. Ends with an error
+    when one of them cannot start or crashes again and again.
     """
     settings = context.settings()
     from wakegate_console import child
     from wakegate_console.supervision import Program, supervise
     from wakegate_schema import logs
 
+    check_folder(settings.database_path)
     logs.configure(settings.log_format, level=settings.log_level)
     programs = [Program(name, child.command(*context.arguments(), name)) for name in ("receiver", "worker")]
     asyncio.run(supervise(programs))
 
 
-def run_service(settings: "Settings", serve: Serve) -> None:
-    """Run a service to its end.
+def check_folder(database: Path) -> None:
+    """Look at the folder of a database before anything else: keys, sockets and locks lie in it too.
 
     Raises:
+        StoreMisplaced: there is no such folder, or a database may not lie in it.
+    """
+    from wakegate_schema.store import placement
+
+    placement.check(database)
+
+
+def run_service(settings: "Settings", serve: Serve, name: str, database: Path) -> None:
+    """Run a service to its end.
+
+    Args:
+        settings: its settings.
+        serve: the service.
+        name: what its log lines call it.
+        database: its store's file.
+
+    Raises:
+        StoreMisplaced: the store's folder is not there.
         CannotStart: whatever kept it from becoming ready; the message names it. Not `StoreUnavailable`, which
             may be over in a moment.
     """
@@ -78,7 +101,8 @@ def run_service(settings: "Settings", serve: Serve) -> None:
     from wakegate_schema import logs
     from wakegate_schema.store import StoreUnavailable
 
-    logs.configure(settings.log_format, level=settings.log_level)
+    check_folder(database)
+    logs.configure(settings.log_format, level=settings.log_level, program=name)
     started = False
 
     def ready(*_: object) -> None:
@@ -95,6 +119,13 @@ def run_service(settings: "Settings", serve: Serve) -> None:
         if started or not isinstance(error, WakegateError | OSError) or isinstance(error, StoreUnavailable):
             raise error from caught
         raise CannotStart(describe(error), reason=getattr(error, "reason", None)) from caught
+
+
+def _import_from_here() -> None:
+    """Have the working directory looked at first by imports, as `python -m` does it."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
 
 
 def _first(error: BaseException) -> BaseException:

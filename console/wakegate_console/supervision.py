@@ -1,17 +1,23 @@
 """Supervision: several programs run together; what crashes is started again, and a stop stops them all."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
 
+from wakegate_console.child import LAST_WORDS
 from wakegate_console.faults import CannotStart
 from wakegate_schema.errors import WakegateError
+from wakegate_schema.signals import spaced
 
 USAGE = 2
 """The exit code of a program that cannot start with these settings: no restart will help."""
+
+WORDS_LIMIT = 65_536
+"""Bytes that are read of what a program said last: what a pipe holds."""
 
 log = structlog.get_logger()
 
@@ -47,7 +53,7 @@ class Patience:
 
 
 async def supervise(programs: Sequence[Program], patience: Patience | None = None) -> None:
-    """Run the programs until SIGTERM or SIGINT; the first is passed on to them, the second kills them.
+    """Run the programs until SIGTERM or SIGINT; the first is passed on to them, a later second one kills them.
 
     Raises:
         CannotStart: one of them said that it cannot; the others were stopped first.
@@ -56,8 +62,9 @@ async def supervise(programs: Sequence[Program], patience: Patience | None = Non
     stop = _Stop()
     loop = asyncio.get_running_loop()
     signals = (signal.SIGTERM, signal.SIGINT)
+    asked = spaced(stop.ask)
     for number in signals:
-        loop.add_signal_handler(number, stop.ask)
+        loop.add_signal_handler(number, asked)
     keepers = [asyncio.create_task(_keep(program, patience or Patience(), stop)) for program in programs]
     try:
         await asyncio.wait(keepers, return_when=asyncio.FIRST_COMPLETED)
@@ -81,8 +88,10 @@ class _Stop:
     def ask(self) -> None:
         """Stop the programs; asked again, kill them."""
         if self.asked.is_set():
-            log.warning("killing", action="kill")
+            log.warning("killing", action="kill", programs=", ".join(self._running))
             self._send(lambda process: process.kill())
+        else:
+            log.info("stopping; again to kill", action="stop", programs=", ".join(self._running))
         self.begin()
 
     def begin(self) -> None:
@@ -121,15 +130,17 @@ async def _keep(program: Program, patience: Patience, stop: _Stop) -> None:
     crashes = 0
     while True:
         began = loop.time()
-        code = await _run(program, stop)
+        code, words = await _run(program, stop)
         if stop.asked.is_set():
-            log.info("stopped", action="stopped", program=program.name, code=code)
+            log.info("ended", action="ended", program=program.name, code=code)
             return
         crashes = 1 if loop.time() - began >= patience.steady_after else crashes + 1
         if code == USAGE:
-            raise CannotStart(f"the {program.name} cannot start; its own message is above")
+            said = words or ["cannot start; its own message is above"]
+            raise CannotStart("\n".join(f"{program.name}: {line}" for line in said))
         if crashes >= patience.crashes:
-            raise GaveUp(f"{program.name} has crashed {crashes} times in a row; the last time with {_ending(code)}")
+            times = f"has crashed {crashes} times in a row; the last time with {_ending(code)}"
+            raise GaveUp("\n".join([f"{program.name} {times}", *(f"{program.name}: {line}" for line in words)]))
         delay = patience.delay(crashes)
         log.error(
             "crashed", action="restart", program=program.name, ending=_ending(code), crashes=crashes, delay_s=delay
@@ -138,15 +149,41 @@ async def _keep(program: Program, patience: Patience, stop: _Stop) -> None:
             return
 
 
-async def _run(program: Program, stop: _Stop) -> int:
-    """Run a program once, in a process group of its own: a terminal's Ctrl-C reaches it only through us."""
-    process = await asyncio.create_subprocess_exec(*program.command, process_group=0)
-    log.info("started", action="start", program=program.name, pid=process.pid)
-    stop.started(program.name, process)
+async def _run(program: Program, stop: _Stop) -> tuple[int, list[str]]:
+    """Run a program once, in a process group of its own: a terminal's Ctrl-C reaches it only through us.
+
+    Returns:
+        Its exit code, and the lines of its error, where it has told us of one.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
     try:
-        return await process.wait()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *program.command,
+                process_group=0,
+                pass_fds=(writing,),
+                env=os.environ | {LAST_WORDS: str(writing)},
+            )
+        finally:
+            os.close(writing)
+        log.info("started", action="start", program=program.name, pid=process.pid)
+        stop.started(program.name, process)
+        try:
+            code = await process.wait()
+        finally:
+            stop.ended(program.name)
+        return code, _heard(reading)
     finally:
-        stop.ended(program.name)
+        os.close(reading)
+
+
+def _heard(pipe: int) -> list[str]:
+    """Return the lines in the pipe: what a program that has ended had to say fits in there."""
+    try:
+        return os.read(pipe, WORDS_LIMIT).decode("utf-8", "replace").splitlines()
+    except BlockingIOError:
+        return []
 
 
 def _ending(code: int) -> str:

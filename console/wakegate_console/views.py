@@ -1,11 +1,19 @@
 """How records are shown: plain objects with RFC 3339 times, without payloads and without secrets."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from wakegate_schema import timestamps
-from wakegate_schema.records import Execution, Instance, Notification, Registration, Transition, Wake
+from wakegate_schema.records import Anomaly, Execution, Instance, Notification, Registration, Transition, Wake
 
 View = dict[str, Any]
+Names = Mapping[tuple[str, str], str]
+"""The names of the instances, by provider and instance id."""
+
+
+def names(instances: list[Instance]) -> Names:
+    """Return the names of these instances."""
+    return {(record.provider, record.instance_id): record.name for record in instances}
 
 
 def moment(at: int | None) -> str | None:
@@ -13,12 +21,13 @@ def moment(at: int | None) -> str | None:
     return None if at is None else timestamps.render(at)
 
 
-def execution(record: Execution) -> View:
+def execution(record: Execution, instances: Names) -> View:
     """Return what a listing says of an execution."""
     return {
         "execution_id": record.execution_id,
         "provider": record.provider,
         "instance_id": record.instance_id,
+        "instance": instances.get((record.provider, record.instance_id)),
         "key": record.idempotency_key,
         "request_id": record.request_id,
         "tool": record.tool,
@@ -45,7 +54,7 @@ def execution(record: Execution) -> View:
 
 def execution_words(record: Execution) -> View:
     """Return what people and tools have said of an execution; for one that is looked at, not for listings."""
-    return {"note": record.note, "error": record.error}
+    return {"note": record.note, "error": record.error, "resolution_note": record.resolution_note}
 
 
 def execution_payload(record: Execution) -> View:
@@ -71,13 +80,13 @@ def transition(record: Transition) -> View:
 
 
 def wake(record: Wake) -> View:
-    """Return one wake."""
+    """Return one wake; its tries are all that were made, the one that got through among them."""
     return {
         "wake_id": record.wake_id,
         "target": record.target,
         "to": str(record.to_state),
         "state": record.state,
-        "tries": record.tries,
+        "tries": record.tries + (record.state == "delivered"),
         "problem": record.problem,
         "due_at": moment(record.due_at),
         "created_at": moment(record.created_at),
@@ -108,10 +117,22 @@ def notification_payload(record: Notification) -> View:
     return {"body": _text(record.body)}
 
 
-def instance(record: Instance) -> View:
-    """Return what a listing says of an instance."""
+def anomaly(record: Anomaly) -> View:
+    """Return something that cannot be, and how often it was seen."""
+    return {
+        "kind": record.kind,
+        "detail": record.detail,
+        "count": record.count,
+        "first_at": moment(record.first_at),
+        "last_at": moment(record.last_at),
+    }
+
+
+def instance(record: Instance, registration_id: str | None) -> View:
+    """Return what a listing says of an instance; the registration is the last one of its own."""
     return {
         "instance_id": record.instance_id,
+        "registration_id": registration_id,
         "provider": record.provider,
         "name": record.name,
         "state": record.state,
@@ -140,6 +161,7 @@ def unfinished(record: Registration) -> View:
     """Return a registration that has no instance yet, in the form of an instance."""
     return {
         "instance_id": record.instance_id,
+        "registration_id": record.registration_id,
         "provider": record.provider,
         "name": record.name,
         "state": record.state,

@@ -1,7 +1,6 @@
 """The provider's operations over HTTP: who may call what, and with which headers and fields."""
 
 import asyncio
-import hmac
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -21,11 +20,8 @@ from wakegate_provider.store import StoreThread
 from wakegate_provider.waiting import Herald
 from wakegate_schema import ids, strict_json, wire
 from wakegate_schema.clock import now
-from wakegate_schema.sealing import BearerToken
+from wakegate_schema.sealing import BearerToken, MalformedCredential
 from wakegate_schema.store.errors import StoreUnavailable
-
-MAX_WAIT = 30
-"""The longest long poll, in seconds; a longer one is shortened to it (AAP, requests)."""
 
 MAX_KEY = 255
 """The longest idempotency key."""
@@ -148,7 +144,7 @@ class Api:
     async def _provisioner(self, request: web.BaseRequest) -> None:
         """Let only the provisioner pass; an instance is told apart from a stranger (AAP, trust)."""
         token = _bearer(request)
-        if _same(token, self.provisioner_token):
+        if token == self.provisioner_token:
             return
         if await self.store(instances.by_credential, token) is not None:
             raise Problem(403, "not_the_provisioner", "An instance credential does not manage instances.")
@@ -160,26 +156,25 @@ class Api:
         instance = await self.store(instances.by_credential, token)
         if instance is not None:
             return instance.instance_id
-        if _same(token, self.provisioner_token):
+        if token == self.provisioner_token:
             raise Problem(403, "not_an_instance", "The provisioner token does not submit or read requests.")
         raise _stranger()
 
 
 _PATH = re.compile(r"/v1/(?P<collection>instances|requests)(?:/(?P<item>[^/]+))?")
-_BEARER = re.compile(r"Bearer ([A-Za-z0-9\-._~+/]{1,4096}=*)", re.IGNORECASE)
 _KEY = re.compile(rf"[\x21-\x7e]{{1,{MAX_KEY}}}")
 _WAIT = re.compile(r"([1-9][0-9]{0,18})([smh])")
 
 
-def _bearer(request: web.BaseRequest) -> str:
-    found = [_BEARER.fullmatch(value) for value in request.headers.getall("Authorization", [])]
-    if len(found) != 1 or found[0] is None:
+def _bearer(request: web.BaseRequest) -> BearerToken:
+    values = request.headers.getall("Authorization", [])
+    scheme, _, text = values[0].partition(" ") if len(values) == 1 else ("", "", "")
+    if scheme.lower() != "bearer":
         raise _stranger()
-    return found[0][1]
-
-
-def _same(token: str, other: BearerToken) -> bool:
-    return hmac.compare_digest(token, other.reveal())
+    try:
+        return BearerToken(text)
+    except MalformedCredential:
+        raise _stranger() from None
 
 
 def _stranger() -> Problem:
@@ -209,14 +204,14 @@ def _id(item: str, what: str) -> str:
 
 
 def _wait(request: web.BaseRequest) -> int:
-    """Return how long a read may wait, in seconds, at most `MAX_WAIT`; 0 when it did not ask to wait."""
+    """Return how long a read may wait, in seconds, at most `MAX_WAIT_S`; 0 when it did not ask to wait."""
     values = request.query.getall("wait", [])
     if not values:
         return 0
     found = _WAIT.fullmatch(values[0])
     if len(values) != 1 or found is None:
         raise Problem(400, "invalid_wait", "Give wait once, as a duration like 30s.", param="wait")
-    return MAX_WAIT if found[2] != "s" else min(int(found[1]), MAX_WAIT)
+    return wire.MAX_WAIT_S if found[2] != "s" else min(int(found[1]), wire.MAX_WAIT_S)
 
 
 def _parsed(model: type[M], body: bytes) -> M:

@@ -1,6 +1,6 @@
 """Decisions: one outcome for each request, recorded with its notification in one transaction."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from wakegate_provider.model import DecidedBy, Status, StoredRequest, read_row
 from wakegate_provider.store import ProviderStore
@@ -50,16 +50,7 @@ def record(store: ProviderStore, request: StoredRequest, outcome: Outcome) -> St
         The request as it now is: with this outcome, or with the one that it already had (AAP, provider
         requirement 4).
     """
-    changed = store.run(
-        "decide",
-        request_id=request.request_id,
-        status=outcome.status,
-        decided_at=outcome.decided_at,
-        decided_by=outcome.decided_by,
-        note=outcome.note,
-        expires_at=outcome.expires_at,
-    )
-    if changed:
+    if store.run("decide", request_id=request.request_id, **asdict(outcome)):
         _notify(store, request, outcome)
     return reread(store, request)
 

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from wakegate_provider.model import StoredInstance, read_row
 from wakegate_provider.problems import Problem, missing
@@ -12,7 +12,7 @@ from wakegate_provider.store import ProviderStore, StoreThread
 from wakegate_provider.verification import Verifier
 from wakegate_schema import ids, wire
 from wakegate_schema.clock import now
-from wakegate_schema.sealing import Sealer
+from wakegate_schema.sealing import BearerToken, Sealer
 from wakegate_schema.signing import SigningSecret
 
 MAX_INSTANCES = 1000
@@ -93,9 +93,9 @@ class Provisioning:
         return await self._store(_insert, self._sealer, instance_id, key, submitted)
 
 
-def by_credential(store: ProviderStore, token: str) -> StoredInstance | None:
+def by_credential(store: ProviderStore, token: BearerToken) -> StoredInstance | None:
     """Return the live instance that a bearer token belongs to."""
-    row = store.one("instance_by_credential", credential_sha256=_fingerprint(token))
+    row = store.one("instance_by_credential", credential_sha256=_fingerprint(token.reveal()))
     return None if row is None else read_row(StoredInstance, row)
 
 
@@ -221,23 +221,8 @@ def _insert(
                 f"There may be {MAX_INSTANCES} instances; delete some.",
                 retry_after=60,
             )
-        store.run("insert_instance", **_columns(instance))
+        store.run("insert_instance", **asdict(instance))
     return Provisioned(instance, token, created=True)
-
-
-def _columns(instance: StoredInstance) -> dict[str, str | int | bytes | None]:
-    return {
-        "instance_id": instance.instance_id,
-        "idempotency_key": instance.idempotency_key,
-        "given_name": instance.given_name,
-        "name": instance.name,
-        "created_at": instance.created_at,
-        "credential_sha256": instance.credential_sha256,
-        "sealed_credential": instance.sealed_credential,
-        "delivery_url": instance.delivery_url,
-        "registration_id": instance.registration_id,
-        "sealed_secret": instance.sealed_secret,
-    }
 
 
 def _seal_secret(sealer: Sealer, delivery: wire.Delivery) -> bytes:
@@ -254,7 +239,7 @@ def _credential_purpose(instance_id: str) -> str:
 
 def _fingerprint(token: str) -> bytes:
     """Return what a credential is looked up by; the token has 256 random bits, so one SHA-256 hides it."""
-    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+    return hashlib.sha256(token.encode("ascii")).digest()
 
 
 def _conflict() -> Problem:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeVar, cast
 
 from wakegate_schema import strict_json, timestamps
+from wakegate_schema.wire import RequestStatus
 
-Status = Literal["pending", "approved", "denied", "expired", "cancelled"]
+Status = RequestStatus
 DecidedBy = Literal["policy", "review", "deadline", "instance", "deletion"]
 
 T = TypeVar("T")

@@ -79,12 +79,9 @@ async def post_signed(
     """
     if not loopback_url(url):
         raise Unanswered("the receiver is not on loopback", reason="not_loopback")
-    timestamp = now // SECOND
     headers = {
         "Content-Type": "application/json",
-        "webhook-id": message_id,
-        "webhook-timestamp": str(timestamp),
-        "webhook-signature": signing.sign(secret, message_id, timestamp, body),
+        **signing.signed_headers(secret, message_id, now // SECOND, body),
     }
     try:
         async with session.post(url, data=body, headers=headers, allow_redirects=False) as response:

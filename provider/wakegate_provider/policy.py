@@ -1,5 +1,6 @@
 """The policy file: which tools are approved, denied or asked about."""
 
+import difflib
 import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,6 +16,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from wakegate_schema import timestamps
 from wakegate_schema.clock import MINUTE
@@ -97,10 +99,41 @@ def parse_policy(text: str, name: str) -> Policy:
 
 def _first(error: ValidationError) -> str:
     """Name the first fault: `rule 2, approval_ttl: …`, rules counted from 1."""
-    fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    fault = error.errors(include_url=False, include_input=False)[0]
     where = [f"{part + 1}" if isinstance(part, int) else part for part in fault["loc"]]
     place = " ".join(where[:2]) + "".join(f", {part}" for part in where[2:])
-    return f"{place}: {fault['msg'].removeprefix('Value error, ')}"
+    return f"{place}: {_said(fault)}"
+
+
+def _said(fault: ErrorDetails) -> str:
+    """Say what is right, in words of this file."""
+    expected = fault.get("ctx", {}).get("expected")
+    match fault["type"]:
+        case "extra_forbidden":
+            return f"unknown key{_meant(str(fault['loc'][-1]), inside=len(fault['loc']) > 1)}"
+        case "missing":
+            return "is missing"
+        case "literal_error":
+            return f"must be {expected}"
+        case "string_type":
+            return "must be text in quotes"
+        case "string_too_short":
+            return "is empty"
+        case "string_too_long":
+            return f"is over {MAX_NOTE} characters"
+        case "list_type" | "model_type":
+            return "must be tables, each [[rule]]"
+        case _:
+            return fault["msg"].removeprefix("Value error, ")
+
+
+def _meant(key: str, *, inside: bool) -> str:
+    """Return a hint at the key that was meant: one that is spelt like it, or has it in it."""
+    known = list(_Table.model_fields) if inside else list(_File.model_fields)
+    close = difflib.get_close_matches(key, known, n=1) or [name for name in known if key in name or name in key]
+    close = close or difflib.get_close_matches(key, [part for name in known for part in name.split("_")], n=1)
+    meant = next((name for name in known if close and close[0] in name), None)
+    return f"; did you mean {meant}?" if meant else f"; there are {', '.join(known)}"
 
 
 class _Table(BaseModel):

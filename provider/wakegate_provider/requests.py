@@ -1,6 +1,8 @@
 """Requests: create once per idempotency key, read, cancel; each instance sees only its own."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from sqlite3 import Row
 from typing import Literal, cast
 
 from wakegate_provider.decisions import planned_outcome, record, refusal, settled
@@ -87,34 +89,44 @@ def cancel(store: ProviderStore, instance_id: str, request_id: str, now: int) ->
     return request
 
 
-def listed(store: ProviderStore, status: str | None, limit: int | None) -> Iterator[strict_json.JsonObject]:
-    """Give requests with the state of their notification, the newest first, without their arguments.
+def listed(
+    store: ProviderStore, status: str | None, limit: int | None, *, payload: bool
+) -> Iterator[strict_json.JsonObject]:
+    """Give requests with the state of their notification, the newest first.
 
     Args:
         store: the provider's store.
         status: only these, or any.
         limit: at most so many, or all.
+        payload: also what was submitted: arguments, context, reasoning and timeout.
     """
     for row in store.each("list_requests", status=status, limit=-1 if limit is None else limit):
-        request = read_row(StoredRequest, row)
-        yield {
-            "request_id": request.request_id,
-            "instance_id": request.instance_id,
-            "tool": request.tool,
-            "status": request.status,
-            "created_at": timestamps.render(request.created_at),
-            "deadline_at": timestamps.render(request.deadline_at),
-            "decided_at": _rendered(request.decided_at),
-            "decided_by": request.decided_by,
-            "note": request.note,
-            "expires_at": _rendered(request.expires_at),
-            "event_id": row["event_id"],
-            "deliveries_wanted": row["wanted"],
-            "deliveries_made": row["made"],
-            "attempts": row["attempts"],
-            "last_result": row["last_result"],
-            "delivered_at": _rendered(row["delivered_at"]),
-        }
+        yield view(row, payload=payload)
+
+
+def view(row: Row, *, payload: bool) -> strict_json.JsonObject:
+    """Return a request with the state of its notification, as a reviewer sees it."""
+    request = read_row(StoredRequest, row)
+    submitted = {name: value for name, value in request.submitted().items() if name != "tool"} if payload else {}
+    return {
+        "request_id": request.request_id,
+        "instance_id": request.instance_id,
+        "tool": request.tool,
+        "status": request.status,
+        **submitted,
+        "created_at": timestamps.render(request.created_at),
+        "deadline_at": timestamps.render(request.deadline_at),
+        "decided_at": _rendered(request.decided_at),
+        "decided_by": request.decided_by,
+        "note": request.note,
+        "expires_at": _rendered(request.expires_at),
+        "event_id": row["event_id"],
+        "deliveries_wanted": row["wanted"],
+        "deliveries_made": row["made"],
+        "attempts": row["attempts"],
+        "last_result": row["last_result"],
+        "delivered_at": _rendered(row["delivered_at"]),
+    }
 
 
 def _rendered(at: int | None) -> str | None:
@@ -138,20 +150,7 @@ def _check_room(store: ProviderStore, instance_id: str) -> None:
 
 def _insert(store: ProviderStore, request: StoredRequest) -> StoredRequest:
     """Insert the request and, if the policy decides at once, its decision, in the caller's transaction."""
-    store.run(
-        "insert_request",
-        request_id=request.request_id,
-        instance_id=request.instance_id,
-        idempotency_key=request.idempotency_key,
-        tool=request.tool,
-        submission=request.submission,
-        approval_ttl=request.approval_ttl,
-        created_at=request.created_at,
-        deadline_at=request.deadline_at,
-        planned_at=request.planned_at,
-        planned_status=request.planned_status,
-        planned_note=request.planned_note,
-    )
+    store.run("insert_request", **asdict(request))
     if request.planned_at == request.created_at:
         return record(store, request, planned_outcome(request, request.created_at))
     return request

@@ -12,7 +12,7 @@ from wakegate_provider.decisions import Outcome, approval, overdue, record, refu
 from wakegate_provider.model import Status, StoredRequest, read_row
 from wakegate_provider.policy import MAX_NOTE
 from wakegate_provider.store import ProviderStore, open_store
-from wakegate_schema import ids, strict_json, timestamps
+from wakegate_schema import strict_json, timestamps
 from wakegate_schema.clock import now
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.settings import Settings
@@ -36,7 +36,7 @@ def decide(
 
     Args:
         settings: names the provider's store.
-        request_id: the request.
+        request_id: the request, or the beginning of its id.
         decision: what the reviewer says.
         note: shown to the agent; at most `MAX_NOTE` characters.
         expires_in: how long an approval lasts, a duration like 15m; else what the policy says for the tool.
@@ -45,7 +45,7 @@ def decide(
         The request as its instance now reads it.
 
     Raises:
-        ReviewError: `not_found`, `already_terminal` (also past the deadline), `malformed_note`,
+        ReviewError: `not_found`, `ambiguous`, `already_terminal` (also past the deadline), `malformed_note`,
             `unexpected_expiry` for a denial.
         MalformedTime: `expires_in` is not a duration.
         StoreError: there is no provider store, or it cannot be used now.
@@ -62,54 +62,61 @@ def decide(
     return after.view()
 
 
-def redeliver(settings: Settings, event_id: str) -> None:
+def redeliver(settings: Settings, event_id: str) -> str:
     """Deliver an event once more, same id and body, to try a receiver's deduplication.
 
     Args:
         settings: names the provider's store.
-        event_id: the notification, as `list_requests` shows it.
+        event_id: the notification, as `list_requests` shows it, or the beginning of its id.
+
+    Returns:
+        The whole event id.
 
     Raises:
-        ReviewError: `not_found`; `delivery_ended` when its instance was deleted or its retry window is over.
+        ReviewError: `not_found`, `ambiguous`; `delivery_ended` when its instance was deleted or its retry window is
+            over.
         StoreError: as `decide`.
     """
     with _store(settings) as store, store.transaction():
-        canonical = _canonical(event_id, "event")
-        if store.one("notification_by_id", event_id=canonical) is None:
-            raise ReviewError(f"there is no event {canonical}", reason="not_found")
+        canonical = _whole_id(store, "notifications_from", event_id, "event")
         if not store.run("redeliver", event_id=canonical, now=now()):
             raise ReviewError(
                 f"event {canonical} is not delivered any more: its instance was deleted or its week is over",
                 reason="delivery_ended",
             )
+    return canonical
 
 
 def list_requests(
-    settings: Settings, *, status: Status | None = None, limit: int | None = None
+    settings: Settings, *, status: Status | None = None, limit: int | None = None, payload: bool = False
 ) -> Iterator[strict_json.JsonObject]:
-    """Give requests as JSON objects, the newest first, without their arguments.
+    """Give requests as JSON objects, the newest first.
 
     Args:
         settings: names the provider's store.
         status: only requests in this state.
         limit: at most so many; all when None.
+        payload: also their arguments, contexts, reasonings and timeouts.
 
     Raises:
         StoreError: as `decide`.
     """
     with _store(settings) as store:
-        yield from requests.listed(store, status, limit)
+        yield from requests.listed(store, status, limit, payload=payload)
 
 
 def show_request(settings: Settings, request_id: str) -> strict_json.JsonObject:
-    """Return one request as its instance reads it, with everything that a reviewer must see.
+    """Return one request with everything that a reviewer must see, and the state of its notification.
 
     Raises:
-        ReviewError: `not_found`.
+        ReviewError: `not_found`, `ambiguous`.
         StoreError: as `decide`.
     """
     with _store(settings) as store:
-        return _find(store, request_id).view()
+        row = store.one("listed_request", request_id=_whole_id(store, "requests_from", request_id, "request"))
+    if row is None:
+        raise _missing(request_id, "request")
+    return requests.view(row, payload=True)
 
 
 def _outcome(
@@ -133,18 +140,27 @@ def _store(settings: Settings) -> Iterator[ProviderStore]:
 
 
 def _find(store: ProviderStore, request_id: str) -> StoredRequest:
-    canonical = _canonical(request_id, "request")
+    canonical = _whole_id(store, "requests_from", request_id, "request")
     row = store.one("request_by_id", request_id=canonical)
     if row is None:
-        raise ReviewError(f"there is no request {canonical}", reason="not_found")
+        raise _missing(request_id, "request")
     return read_row(StoredRequest, row)
 
 
-def _canonical(text: str, what: str) -> str:
-    try:
-        return ids.parse(text)
-    except ids.MalformedId as error:
-        raise ReviewError(f"the {what} must be a UUID", reason="not_found") from error
+def _whole_id(store: ProviderStore, query: str, text: str, what: str) -> str:
+    """Return the one id that is this text or begins with it."""
+    found = [str(row["id"]) for row in store.all(query, prefix=text.lower(), limit=20)] if text else []
+    if not found:
+        raise _missing(text, what)
+    if len(found) > 1:
+        raise ReviewError(
+            f"{text} names {len(found)} of them; give the whole id of one: {', '.join(found)}", reason="ambiguous"
+        )
+    return found[0]
+
+
+def _missing(text: str, what: str) -> ReviewError:
+    return ReviewError(f"there is no {what} {text}; `wakegate provider requests` lists them", reason="not_found")
 
 
 def _check_note(note: str | None) -> None:

@@ -23,12 +23,13 @@ from wakegate_provider.server import AapServer
 from wakegate_provider.store import StoreThread, open_store
 from wakegate_provider.verification import Verifier
 from wakegate_provider.waiting import Herald, last_resolution
-from wakegate_schema.addresses import Address
+from wakegate_schema.addresses import Address, cannot_listen
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.keys import ensure_key, load_key
 from wakegate_schema.sealing import BearerToken, Sealer
 from wakegate_schema.secret_files import create_secret_file, load_bearer_token
 from wakegate_schema.settings import Settings
+from wakegate_schema.store import placement
 from wakegate_schema.store.doorbell import Doorbell
 from wakegate_schema.urls import is_loopback
 
@@ -111,15 +112,16 @@ def _open(settings: Settings, stack: AsyncExitStack) -> tuple[StoreThread, Seale
         The store's thread, the key, and the number of the last decision.
     """
     path = settings.provider_database_path
+    placement.check(path)
     stack.enter_context(_only_one(path))
     store = open_store(path, create=True)
     thread = StoreThread(store)
     stack.callback(thread.close)
     sealed = first_sealed(store)
     if sealed is None:
-        sealer = ensure_key(settings.provider_key_path)
+        sealer = ensure_key(settings.provider_key_path, "provider_key_file")
     else:
-        sealer = load_key(settings.provider_key_path)
+        sealer = load_key(settings.provider_key_path, "provider_key_file")
         credential(sealer, *sealed)
     return thread, sealer, last_resolution(store)
 
@@ -140,9 +142,7 @@ async def _bind(runner: web.ServerRunner, address: Address) -> None:
     try:
         await web.TCPSite(runner, address.host, address.port).start()
     except OSError as error:
-        raise ProviderStartError(
-            f"the provider cannot listen on {address}: {error.strerror}; change WAKEGATE_PROVIDER_LISTEN"
-        ) from error
+        raise ProviderStartError(cannot_listen("WAKEGATE_PROVIDER_LISTEN", address, error)) from error
 
 
 def _loopback(address: Address) -> Address:
@@ -156,10 +156,10 @@ def _loopback(address: Address) -> Address:
 
 def _provisioner_token(settings: Settings) -> BearerToken:
     """Read the provisioner token, made on the first start where no file is named."""
-    path = settings.provider_provisioner_token_path
+    path, what = settings.provider_provisioner_token_path, "the provisioner token"
     if settings.provider_provisioner_token_file is None and not path.exists():
-        create_secret_file(path, secrets.token_urlsafe(32), "the provisioner token")
-    return load_bearer_token(path, "the provisioner token")
+        create_secret_file(path, secrets.token_urlsafe(32), what)
+    return load_bearer_token(path, f"{what} of WAKEGATE_PROVIDER_PROVISIONER_TOKEN_FILE")
 
 
 @contextmanager

@@ -111,12 +111,18 @@ def open_store(path: Path, *, create: bool) -> ProviderStore:
         placement.check(path)
         _create_file(path)
     elif not path.is_file():
-        raise StoreMissing(f"there is no provider store at {path}; start the provider first")
+        raise StoreMissing(
+            f"there is no provider store at {path.absolute()}; start the provider first, or name its store by"
+            " WAKEGATE_PROVIDER_DATABASE or --config"
+        )
     try:
         _check(path, create=create)
         return ProviderStore(sqlite.connect(path), path)
     except sqlite3.Error as error:
-        raise StoreError(f"cannot use {path} as the provider's store: {error}") from error
+        raise StoreError(
+            f"cannot use {path.absolute()} as the provider's store: {error}; name another file by"
+            " WAKEGATE_PROVIDER_DATABASE"
+        ) from error
 
 
 def _create_file(path: Path) -> None:

@@ -1,7 +1,7 @@
 """Every answer the receiver gives besides success: one table, from the machine reason to the status.
 
 The source of the rows is AAP ("Webhooks") and DESIGN, "The receiver's answers"; `docs/answers.md` holds the same
-table and a test keeps the two equal.
+rows and a test keeps the two equal.
 """
 
 from collections.abc import Mapping
@@ -101,7 +101,7 @@ ANSWERS: Final[Mapping[str, Answer]] = MappingProxyType(
         "tls_failed": Answer(None, "the TLS handshake failed or took too long"),
     }
 )
-"""Every reason there is, in the order in which they are looked for."""
+"""Every reason there is; the page has them in the order in which they are looked for."""
 
 
 class Refused(WakegateError):

@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
-import structlog
 from aiohttp import web
 
 from wakegate_receiver import messages, notifications, screening, verifications
@@ -22,7 +21,8 @@ from wakegate_schema.records import Arrival, Binding, Challenge, Receipt
 from wakegate_schema.signing import SecurityHeaders, Verified, verify
 from wakegate_schema.store import StoreUnavailable
 
-_log = structlog.get_logger()
+HELD_S: Final = 0.5
+"""How long a refusal is kept back when there are more than `refused_rate_limit` a second; within Retry-After."""
 
 
 class Records(Protocol):
@@ -78,19 +78,37 @@ class App:
             raise TypeError("the public listener serves its own connections only")
         loop = asyncio.get_running_loop()
         deadline = self._connections.headers_came(connection, loop.time()) + self._bounds.request_timeout
+        try:
+            return await self._judge(request, connection, deadline)
+        finally:
+            self._connections.answered(connection, loop.time())
+
+    async def _judge(self, request: web.BaseRequest, connection: Connection, deadline: float) -> web.StreamResponse:
+        """Return the answer, whatever it is."""
         case = Case(connection.remote, screening.declared_length(request.headers))
         try:
             return await self._answer(request, connection, case, deadline)
         except Refused as refused:
-            self._refusals.note(refused.reason, case)
-            return refusal(refused.reason)
-        except Exception:  # noqa: BLE001 - the last resort: an answer, a count and a line instead of a traceback
-            _log.exception("a request met a fault", action="answer", reason="unforeseen")
-            self._refusals.note("unforeseen", case)
-            return refusal("unforeseen")
-        finally:
-            connection.incoming = None
-            self._connections.answered(connection, loop.time())
+            reason = refused.reason
+        except Exception as error:  # noqa: BLE001 - the last resort: an answer, a count and a line
+            case.error = error
+            reason = "unforeseen"
+        self._refusals.note(reason, case)
+        if not case.proved:
+            del case  # with its body
+            await self._hold_back(connection, deadline)
+        return refusal(reason)
+
+    async def _hold_back(self, connection: Connection, deadline: float) -> None:
+        """Wait when there is too much junk, so that each of its connections sends little of it.
+
+        Such a connection makes room for a new one before any other does.
+        """
+        if self.draining or await self._failures.prompt():
+            return
+        now = asyncio.get_running_loop().time()
+        if self._connections.held(connection, now):
+            await asyncio.sleep(min(HELD_S, max(0.0, deadline - now)))
 
     async def _answer(
         self, request: web.BaseRequest, connection: Connection, case: Case, deadline: float
@@ -100,7 +118,6 @@ class App:
         headers = self._screen(request)
         if screening.wants_continue(request.headers, request.version):
             await _continue(request)
-        connection.incoming = request.content
         body = await read_body(request.content, self._bounds.max_body_bytes, deadline)
         self._connections.body_came(connection)
         case.body, case.size = body, len(body)
@@ -112,16 +129,19 @@ class App:
         try:
             async with asyncio.timeout_at(deadline):
                 signer = await self._prove(message, headers, body, case)
+                case.proved = True
+                self._connections.proved(connection)
                 return await self._act(message, headers, body, signer)
         except TimeoutError:
             raise Refused("store_timeout") from None
         except StoreUnavailable as error:
-            _log.warning("the store is unavailable", action="record", reason=error.reason)
+            case.detail = error.reason
             raise Refused("store_unavailable") from None
 
     def _screen(self, request: web.BaseRequest) -> SecurityHeaders:
         """Decide what can be decided before the body is read."""
         screening.check_version(request.version)
+        screening.check_size(request.raw_path, request.raw_headers)
         screening.check_target(request.method, request.raw_path, self._bounds.events_path)
         screening.check_length(request.headers, self._bounds.max_body_bytes)
         screening.check_media(request.headers)

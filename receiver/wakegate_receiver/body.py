@@ -30,7 +30,7 @@ async def read_body(content: StreamReader, max_bytes: int, deadline: float) -> b
         raise Refused("request_timeout") from None
     except (RequestPayloadError, HttpProcessingError):
         raise Refused("malformed_http") from None
-    except OSError:
+    except (OSError, RuntimeError):  # aiohttp's stream raises RuntimeError once its connection is gone
         raise Refused("disconnected") from None
 
 

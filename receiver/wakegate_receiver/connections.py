@@ -1,12 +1,12 @@
 """Connections: a bound on how many there are, and a rule for whose turn ends when one more comes.
 
-A connection is `arriving` (its handshake, or a request's first bytes, or nothing yet), `reading` (its headers are
-whole, its body is not), `busy` (its request is whole and being answered) or `idle` (answered, kept open). Each of
-these is in the order of time, so the longest-waiting is always the first. Busy ones are never closed to make room.
+Each is in one stage, and each stage is in the order of time, so that its longest-waiting connection is the first. What
+a good signature was seen on is never closed to make room.
 """
 
 import asyncio
 from collections.abc import Callable, Iterator
+from enum import IntEnum, auto
 from typing import Final, Protocol
 
 PATIENCE_S: Final = 1.0
@@ -21,10 +21,27 @@ class Closable(Protocol):
         """The peer's address."""
 
     def cut(self) -> None:
-        """Close it at once, whatever was not read or sent. Repeats are no-ops."""
+        """Close it at once, whatever was not read, answered or sent. Repeats are no-ops."""
 
     def hang_up(self) -> None:
         """Close it once everything answered is sent. Repeats are no-ops."""
+
+
+class Stage(IntEnum):
+    """What a connection is doing."""
+
+    ARRIVING = auto()
+    """Its handshake, or a request's first bytes, or nothing yet."""
+    READING = auto()
+    """Its request's headers are whole, the body is not."""
+    PROVING = auto()
+    """Its request is whole; nobody has seen yet that the signature is good."""
+    HELD = auto()
+    """Its request is refused, and the answer kept back for a moment."""
+    BUSY = auto()
+    """Its request is genuine and being answered."""
+    IDLE = auto()
+    """Answered, and kept open."""
 
 
 class Connections:
@@ -34,26 +51,29 @@ class Connections:
         """Take the most connections there may be, and whom to tell why one was cut (`evicted`, `silent`)."""
         self.limit = limit
         self._note = note
-        self._arriving: dict[Closable, float] = {}
-        self._reading: dict[Closable, float] = {}
-        self._idle: dict[Closable, float] = {}
-        self._busy: set[Closable] = set()
+        self._stage: dict[Closable, Stage] = {}
+        self._in: dict[Stage, dict[Closable, float]] = {stage: {} for stage in Stage}
+        """For each stage, since when its connections count as waiting."""
         self._gone: set[Closable] = set()
-        """Busy ones whose peer has left."""
+        """Those being answered whose connection has ended."""
         self._quiet = asyncio.Event()
-        self._quiet.set()
 
     def __len__(self) -> int:
-        return len(self._arriving) + len(self._reading) + len(self._idle) + len(self._busy)
+        return len(self._stage)
+
+    def __iter__(self) -> Iterator[Closable]:
+        return iter(self._stage)
 
     @property
     def busy(self) -> int:
-        """How many requests are being answered."""
-        return len(self._busy)
+        """How many whole requests are being answered."""
+        return len(self._in[Stage.PROVING]) + len(self._in[Stage.BUSY])
 
     async def quiet(self) -> None:
-        """Return once no request is being answered."""
-        await self._quiet.wait()
+        """Return once no whole request is being answered."""
+        self._quiet.clear()
+        if self.busy:
+            await self._quiet.wait()
 
     def make_room(self, now: float) -> bool:
         """Close the connection that has the least claim, if all places are taken. False when all are busy."""
@@ -69,71 +89,83 @@ class Connections:
 
     def opened(self, connection: Closable, now: float) -> None:
         """A connection begins; its first request must be whole within the request's time from here."""
-        self._arriving[connection] = now
+        self._put(connection, Stage.ARRIVING, now)
 
     def handed_over(self, arrival: Closable, connection: Closable, now: float) -> None:
         """A connection takes the place of what accepted it."""
-        self._arriving.pop(arrival, None)
+        self._forget(arrival)
         self.opened(connection, now)
 
     def bytes_came(self, connection: Closable, now: float) -> None:
         """An idle connection's next request begins; for others nothing changes."""
-        if self._idle.pop(connection, None) is not None:
-            self._arriving[connection] = now
+        if self._stage.get(connection) is Stage.IDLE:
+            self._put(connection, Stage.ARRIVING, now)
 
     def headers_came(self, connection: Closable, now: float) -> float:
-        """A request's headers are whole. Returns when the request began."""
-        self._idle.pop(connection, None)
-        began = self._arriving.pop(connection, now)
-        self._reading[connection] = began
+        """A request's headers are whole. Returns when the request began.
+
+        Its connection may have ended already: then it is answered like any other, and forgotten afterwards.
+        """
+        stage = self._stage.get(connection)
+        if stage is None:
+            self._gone.add(connection)
+        began = self._in[stage][connection] if stage is Stage.ARRIVING else now
+        self._put(connection, Stage.READING, began)
         return began
 
     def body_came(self, connection: Closable) -> None:
-        """A request is whole: from here on it is answered whatever happens to its connection."""
-        if self._reading.pop(connection, None) is not None:
-            self._busy.add(connection)
-            self._quiet.clear()
+        """A request is whole."""
+        self._move(connection, Stage.PROVING)
+
+    def proved(self, connection: Closable) -> None:
+        """A whole request is genuine: from here on it is answered whatever happens to its connection."""
+        self._move(connection, Stage.BUSY)
+
+    def held(self, connection: Closable, now: float) -> bool:
+        """A refusal is to be kept back. False when nobody is there to wait for it."""
+        if connection not in self._stage or connection in self._gone:
+            return False
+        self._put(connection, Stage.HELD, now)
+        self._tell_quiet()
+        return True
 
     def answered(self, connection: Closable, now: float) -> None:
         """A request has its answer."""
-        was_reading = self._reading.pop(connection, None) is not None
-        was_busy = connection in self._busy
-        self._busy.discard(connection)
-        if not self._busy:
-            self._quiet.set()
         if connection in self._gone:
-            self._gone.discard(connection)
-        elif was_reading or was_busy:
-            self._idle[connection] = now
+            self._forget(connection)
+        elif connection in self._stage:
+            self._put(connection, Stage.IDLE, now)
+            self._tell_quiet()
 
     def closed(self, connection: Closable) -> None:
         """A connection has ended."""
-        for state in (self._arriving, self._reading, self._idle):
-            state.pop(connection, None)
-        if connection in self._busy:
+        if self._stage.get(connection) in (Stage.PROVING, Stage.BUSY):
             self._gone.add(connection)
+        else:
+            self._forget(connection)
 
     def cut_silent(self, before: float) -> None:
         """Cut what began before this time and has not sent a request's headers; bodies are timed as they are read."""
-        while self._arriving:
-            connection, began = next(iter(self._arriving.items()))
+        arriving = self._in[Stage.ARRIVING]
+        while arriving:
+            connection, began = next(iter(arriving.items()))
             if began > before:
                 return
             self._cut(connection, "silent")
 
     def cut_waiting(self) -> None:
-        """Close everything that is not busy, without a word."""
-        for connection in [*self._arriving, *self._reading, *self._idle]:
-            self._close(connection)
+        """Close everything that has no whole request waiting for its answer, without a word."""
+        for stage in (Stage.ARRIVING, Stage.READING, Stage.HELD, Stage.IDLE):
+            for connection in list(self._in[stage]):
+                self._close(connection)
 
     def _by_claim(self, now: float) -> Iterator[Closable]:
-        """Yield who may be closed, the least claim first: what is slow, what is idle, what has only just come."""
-        unfinished = sorted(
-            (next(iter(state.items())) for state in (self._arriving, self._reading) if state),
-            key=lambda found: found[1],
-        )
+        """Yield who may be closed, the least claim first: the slow, the refused, the idle, the unproved, the new."""
+        waiting = (self._in[Stage.ARRIVING], self._in[Stage.READING])
+        unfinished = sorted((next(iter(found.items())) for found in waiting if found), key=lambda found: found[1])
         yield from (connection for connection, began in unfinished if began < now - PATIENCE_S)
-        yield from self._idle
+        for stage in (Stage.HELD, Stage.IDLE, Stage.PROVING):
+            yield from self._in[stage]
         yield from (connection for connection, _ in unfinished)
 
     def _cut(self, connection: Closable, reason: str) -> None:
@@ -141,9 +173,33 @@ class Connections:
         self._close(connection)
 
     def _close(self, connection: Closable) -> None:
-        idle = connection in self._idle
-        self.closed(connection)
+        idle = self._stage.get(connection) is Stage.IDLE
+        self._forget(connection)
         if idle:
             connection.hang_up()
         else:
             connection.cut()
+
+    def _put(self, connection: Closable, stage: Stage, since: float) -> None:
+        old = self._stage.get(connection)
+        if old is not None:
+            del self._in[old][connection]
+        self._stage[connection] = stage
+        self._in[stage][connection] = since
+
+    def _move(self, connection: Closable, stage: Stage) -> None:
+        """Put it in another stage, if its place is still its own, and keep its time."""
+        old = self._stage.get(connection)
+        if old is not None:
+            self._put(connection, stage, self._in[old][connection])
+
+    def _forget(self, connection: Closable) -> None:
+        self._gone.discard(connection)
+        stage = self._stage.pop(connection, None)
+        if stage is not None:
+            del self._in[stage][connection]
+        self._tell_quiet()
+
+    def _tell_quiet(self) -> None:
+        if not self.busy:
+            self._quiet.set()

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from wakegate_receiver.listener import CannotListen
+from wakegate_receiver.binding import CannotListen
 from wakegate_schema.addresses import Address
 
 _MODE: Final = 0o660
@@ -17,7 +17,7 @@ _MODE: Final = 0o660
 
 @contextmanager
 def control_socket(address: Path | Address) -> Iterator[socket.socket]:
-    """Give a bound control socket that does not listen yet; remove its name afterwards.
+    """Give a bound control socket, not served yet; remove its name afterwards.
 
     A Unix socket has mode 0660. A lock file beside it (`….lock`, which stays) makes sure that a second receiver
     cannot put its own socket in this one's place; the socket file of a receiver that died is replaced.
@@ -83,7 +83,8 @@ def _tcp(address: Address) -> Iterator[socket.socket]:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             bound.bind((address.host, address.port))
+            bound.listen()  # only this shows that nobody else listens there
         except OSError as error:
-            raise CannotListen(f"WAKEGATE_CONTROL: cannot listen on {address}: {error.strerror}") from error
+            raise CannotListen.at("WAKEGATE_CONTROL", address, error) from error
         bound.setblocking(False)
         yield bound

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -30,6 +30,15 @@ class Signer:
 Secrets = Mapping[Signer, SigningSecret]
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What one reading gave; not changed once it is in use."""
+
+    unsealed: dict[tuple[Signer, bytes], SigningSecret | None] = field(default_factory=dict, repr=False)
+    by_registration: dict[str, dict[Signer, SigningSecret]] = field(default_factory=dict, repr=False)
+    by_instance: dict[str, dict[Signer, SigningSecret]] = field(default_factory=dict, repr=False)
+
+
 class Keyring:
     """The secrets of every registration; retired ones too, so that what they still sign is told apart from junk."""
 
@@ -37,9 +46,8 @@ class Keyring:
         """Take the receiver's key and the way to read the registrations; `renew` reads them the first time."""
         self._sealer = sealer
         self._registrations = registrations
-        self._unsealed: dict[tuple[Signer, bytes], SigningSecret | None] = {}
-        self._by_registration: dict[str, dict[Signer, SigningSecret]] = {}
-        self._by_instance: dict[str, dict[Signer, SigningSecret]] = {}
+        self._known: list[Registration] = []
+        self._opened = _Opened()
         self._turn = asyncio.Lock()
         self._coming: asyncio.Task[None] | None = None
         """The next reading, not begun yet."""
@@ -52,7 +60,8 @@ class Keyring:
 
         Two providers may use the same instance id, so a notification may have been signed for any of them.
         """
-        known = self._by_registration if message.kind == VERIFICATION else self._by_instance
+        opened = self._opened
+        known = opened.by_registration if message.kind == VERIFICATION else opened.by_instance
         return known.get(message.selector, _NONE)
 
     async def renew(self) -> None:
@@ -72,23 +81,26 @@ class Keyring:
             await asyncio.sleep(max(0.0, self._read_at + REFRESH_INTERVAL_S - loop.time()))
             self._read_at = loop.time()
             self._reading, self._coming = self._coming, None
-            self._take(await self._registrations())
+            found = await self._registrations()
+            if found != self._known:
+                # In a thread: thousands of them would hold everybody up.
+                self._opened = await asyncio.to_thread(self._open, found, self._opened)
+                self._known = found
 
-    def _take(self, registrations: list[Registration]) -> None:
-        unsealed: dict[tuple[Signer, bytes], SigningSecret | None] = {}
-        by_registration: dict[str, dict[Signer, SigningSecret]] = {}
-        by_instance: dict[str, dict[Signer, SigningSecret]] = {}
+    def _open(self, registrations: list[Registration], before: _Opened) -> _Opened:
+        """Return the secrets of these registrations, unsealing only what was not unsealed before."""
+        opened = _Opened()
         for registration in registrations:
             signer = Signer(registration.provider, registration.registration_id)
             name = (signer, registration.sealed_secret)
-            secret = self._unsealed[name] if name in self._unsealed else self._unseal(*name)
-            unsealed[name] = secret
+            secret = before.unsealed[name] if name in before.unsealed else self._unseal(*name)
+            opened.unsealed[name] = secret
             if secret is None:
                 continue
-            by_registration.setdefault(signer.registration_id, {})[signer] = secret
+            opened.by_registration.setdefault(signer.registration_id, {})[signer] = secret
             if registration.instance_id is not None:
-                by_instance.setdefault(registration.instance_id, {})[signer] = secret
-        self._unsealed, self._by_registration, self._by_instance = unsealed, by_registration, by_instance
+                opened.by_instance.setdefault(registration.instance_id, {})[signer] = secret
+        return opened
 
     def _unseal(self, signer: Signer, sealed: bytes) -> SigningSecret | None:
         """Return a secret, or None for one that retention erased or this key does not open."""

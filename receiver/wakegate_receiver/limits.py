@@ -1,7 +1,7 @@
 """Limits: genuine traffic and traffic that fails the signature each spend a budget of their own.
 
 Which of the two a message is shows only once its signature was looked at, so neither budget is touched before.
-What comes earlier is bounded by the connections and by the request's time.
+What comes earlier is bounded by the connections, by the request's time, and by how many refusals are prompt.
 """
 
 from types import TracebackType
@@ -37,14 +37,26 @@ class Admission:
 
 
 class Failures:
-    """The rate of requests whose signature fails."""
+    """The rates of requests whose signature fails, and of all that are refused before they were proved genuine."""
 
     def __init__(self, rate: int) -> None:
-        """Take the failures a second that are told why."""
-        self._limiter = AsyncLimiter(rate, time_period=1)
+        """Take the failures a second that are told why, which is also the refusals a second that are prompt."""
+        self._told = AsyncLimiter(rate, time_period=1)
+        self._prompt = AsyncLimiter(rate, time_period=1)
 
     async def spend(self) -> None:
         """Count one failure. Raises `Refused`: `too_many_failures`."""
-        if not self._limiter.has_capacity():
+        if not await _spent(self._told):
             raise Refused("too_many_failures")
-        await self._limiter.acquire()
+
+    async def prompt(self) -> bool:
+        """Count one refusal, whatever its reason, and say whether it may be answered at once."""
+        return await _spent(self._prompt)
+
+
+async def _spent(limiter: AsyncLimiter) -> bool:
+    """Spend one, if there is one; never waits."""
+    if not limiter.has_capacity():
+        return False
+    await limiter.acquire()
+    return True

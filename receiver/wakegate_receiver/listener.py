@@ -2,80 +2,25 @@
 
 import asyncio
 import errno
-import resource
 import socket
 import ssl
 from collections.abc import Callable
 from typing import Final
 
-import structlog
-
 from wakegate_receiver.answers import raw_refusal
+from wakegate_receiver.binding import CannotListen
 from wakegate_receiver.connections import Connections
 from wakegate_receiver.refusals import Case
 from wakegate_schema.addresses import Address
-from wakegate_schema.errors import WakegateError
 
-BACKLOG: Final = 1024
-SPARE_FILES: Final = 64
-"""Open files that are not connections: the store's, the log's, the control socket's."""
+BACKLOG: Final = 4096
+"""How many may wait to be accepted; the system has a bound of its own."""
+AT_ONCE: Final = 64
+"""The most connections accepted in one turn of the loop."""
 _PAUSE_S: Final = 0.05
 _TLS_CLOSE_S: Final = 2.0
 """How long a closing TLS connection waits for its peer's word."""
 _FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-
-_log = structlog.get_logger()
-
-
-class CannotListen(WakegateError):
-    """The receiver cannot listen where its settings say."""
-
-    reason = "cannot_listen"
-
-
-def bind(address: Address) -> socket.socket:
-    """Return a bound socket that does not listen yet.
-
-    Raises:
-        CannotListen: the address is taken, not this machine's, or not allowed.
-    """
-    try:
-        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, where = found[0]
-        listening = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise _cannot(address, error) from error
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listening.bind(where)
-    except OSError as error:
-        listening.close()
-        raise _cannot(address, error) from error
-    listening.setblocking(False)
-    return listening
-
-
-def connection_limit(wanted: int) -> int:
-    """Return how many connections there can be, raising this process's limit on open files as far as it may.
-
-    Told of when that is less than wanted.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + SPARE_FILES
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    possible = wanted if soft == resource.RLIM_INFINITY else min(wanted, max(1, soft - SPARE_FILES))
-    if possible < wanted:
-        _log.warning(
-            "fewer connections than max_connections says: the limit on open files is lower",
-            action="limit_connections",
-            connections=possible,
-            open_files=soft,
-        )
-    return possible
 
 
 class Listener:
@@ -107,7 +52,10 @@ class Listener:
         self._note = note
         self._tls = tls
         self._handshake_timeout = handshake_timeout
-        self._accepting: asyncio.Task[None] | None = None
+        self._at_once = max(1, min(AT_ONCE, book.limit // 16))
+        self._paused: asyncio.TimerHandle | None = None
+        self.accepting = False
+        """Whether connections are being accepted."""
 
     @property
     def address(self) -> Address:
@@ -115,38 +63,56 @@ class Listener:
         host, port = self._listening.getsockname()[:2]
         return Address(host, port)
 
-    @property
-    def accepting(self) -> bool:
-        """Whether connections are being accepted."""
-        return self._accepting is not None and not self._accepting.done()
-
     def start(self) -> None:
-        """Begin to accept."""
-        self._listening.listen(BACKLOG)
-        self._accepting = asyncio.create_task(self._accept())
+        """Begin to accept. Raises `CannotListen` when another process listens there since it was bound."""
+        try:
+            self._listening.listen(BACKLOG)
+        except OSError as error:
+            raise CannotListen.at("WAKEGATE_LISTEN", self.address, error) from error
+        self.accepting = True
+        self._watch()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Stop accepting; connections stay. Repeats are no-ops."""
-        if self._accepting is not None:
-            self._accepting.cancel()
-            await asyncio.wait([self._accepting])
-        self._listening.close()
+        if self.accepting:
+            self.accepting = False
+            if self._paused is not None:
+                self._paused.cancel()
+            asyncio.get_running_loop().remove_reader(self._listening)
+            self._listening.close()
 
-    async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
+    def _watch(self) -> None:
+        self._paused = None
+        asyncio.get_running_loop().add_reader(self._listening, self._accept)
+
+    def _accept(self) -> None:
+        """Accept some of those that wait: many, because each turn of a loaded loop is long, but never so many that
+        they push each other out before they were heard."""
+        for _ in range(self._at_once):
             try:
-                accepted, peer = await loop.sock_accept(self._listening)
+                accepted, peer = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
             except OSError as error:
-                if error.errno in _FULL:
-                    self._book.evict(loop.time())
-                await asyncio.sleep(_PAUSE_S)
-                continue
-            if self._book.make_room(loop.time()):
-                arrival = Arrival(accepted, peer[0], self._book, self._note)
-                arrival.begin(self._factory, self._tls, self._handshake_timeout)
-            else:
-                self._turn_away(accepted, peer[0])
+                self._pause(error)
+                return
+            accepted.setblocking(False)
+            self._welcome(accepted, peer[0])
+
+    def _pause(self, error: OSError) -> None:
+        """Wait a moment, after making room if it was the lack of it."""
+        loop = asyncio.get_running_loop()
+        if error.errno in _FULL:
+            self._book.evict(loop.time())
+        loop.remove_reader(self._listening)
+        self._paused = loop.call_later(_PAUSE_S, self._watch)
+
+    def _welcome(self, accepted: socket.socket, remote: str) -> None:
+        if self._book.make_room(asyncio.get_running_loop().time()):
+            arrival = Arrival(accepted, remote, self._book, self._note)
+            arrival.begin(self._factory, self._tls, self._handshake_timeout)
+        else:
+            self._turn_away(accepted, remote)
 
     def _turn_away(self, accepted: socket.socket, remote: str) -> None:
         """Answer without waiting for anything, then close."""
@@ -171,6 +137,7 @@ class Arrival:
         self._book = book
         self._note = note
         self._task: asyncio.Task[None] | None = None
+        self._begun = False
 
     @property
     def remote(self) -> str | None:
@@ -187,12 +154,15 @@ class Arrival:
         """Give the socket up."""
         if self._task is not None:
             self._task.cancel()
+        if not self._begun:
+            self._socket.close()
 
     def hang_up(self) -> None:
         """Give the socket up: nothing was answered on it yet."""
         self.cut()
 
     async def _connect(self, factory: "Factory", tls: ssl.SSLContext | None, handshake_timeout: float) -> None:
+        self._begun = True
         loop = asyncio.get_running_loop()
         handshake, shutdown = (None, None) if tls is None else (handshake_timeout, _TLS_CLOSE_S)
         try:
@@ -211,11 +181,3 @@ class Arrival:
 
 
 Factory = Callable[[Arrival], asyncio.Protocol]
-
-
-def _cannot(address: Address, error: OSError) -> CannotListen:
-    taken = error.errno == errno.EADDRINUSE
-    return CannotListen(
-        f"WAKEGATE_LISTEN: cannot listen on {address}: {error.strerror or error}",
-        reason="address_in_use" if taken else None,
-    )

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.streams import StreamReader
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
+from wakegate_receiver import screening
 from wakegate_receiver.answers import raw_refusal, refusal
 from wakegate_receiver.connections import Closable, Connections
 from wakegate_receiver.refusals import Case
@@ -17,11 +17,13 @@ KEEPALIVE_S: Final = 60.0
 """How long an answered connection may stay idle."""
 LINGER_S: Final = 1.0
 """How long an unread body is thrown away after a refusal, so that the answer arrives before the reset."""
+HANG_UP_S: Final = 0.1
+"""How long a peer that is hung up on has to read what was answered, or to end TLS."""
+MAX_AHEAD: Final = 65_536
+"""Bytes of requests that may wait behind the one being answered."""
 MAX_LINE: Final = 8_190
 MAX_FIELD: Final = 8_190
 MAX_HEADERS: Final = 64
-
-_log = structlog.get_logger()
 
 Note = Callable[[str, Case], None]
 
@@ -29,7 +31,7 @@ Note = Callable[[str, Case], None]
 class Connection(web.RequestHandler):
     """One connection. What aiohttp would log with a traceback, or echo, becomes a constant answer and a count."""
 
-    __slots__ = ("_arrival", "_book", "_note", "incoming")
+    __slots__ = ("_arrival", "_body", "_book", "_head", "_note")
 
     def __init__(self, server: web.Server, arrival: Closable, book: Connections, note: Note, **bounds: Any) -> None:
         """Take the server it belongs to, what accepted it, the book of connections, and whom to tell of refusals."""
@@ -37,8 +39,10 @@ class Connection(web.RequestHandler):
         self._arrival = arrival
         self._book = book
         self._note = note
-        self.incoming: StreamReader | None = None
-        """The body that is being read."""
+        self._body: StreamReader = EMPTY_PAYLOAD
+        """The body that came last, or is coming."""
+        self._head = 0
+        """Bytes that came of a head that is not whole."""
 
     @property
     def remote(self) -> str | None:
@@ -53,18 +57,43 @@ class Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Start the clock of a kept connection's next request, and survive whatever the parser may raise."""
+        if self._close or self._force_close:
+            return
         self._book.bytes_came(self, self._loop.time())
+        known = self._request_count
         try:
             super().data_received(data)
         except Exception:  # noqa: BLE001 - the loop would log it with the input and close without an answer
-            self._note("malformed_http", Case(self.remote))
-            if self.transport is not None:
-                self.transport.write(raw_refusal("malformed_http"))
-            self.force_close()
-        if self.incoming is not None and self._messages and not self.incoming.is_eof():
+            self._refuse()
+            return
+        if self._request_count > known:
+            self._requests_came()
+        elif self._body.is_eof():
+            self._head += len(data)
+            if self._head > screening.MAX_HEAD:
+                self._refuse()
+
+    def _requests_came(self) -> None:
+        """Take note of the heads that became whole, and bound what waits behind the first."""
+        if not self._body.is_eof():
             # Behind a body that is not whole nothing can follow, except the error that ended its parsing: without
             # this its reader would wait for the request's whole time.
-            self.incoming.set_exception(web.RequestPayloadError())
+            self._body.set_exception(web.RequestPayloadError())
+        self._body = self._messages[-1][1]
+        self._head = 0
+        if len(self._messages) > 1 and sum(map(_weight, self._messages)) > MAX_AHEAD:
+            self._refuse()
+
+    def _refuse(self) -> None:
+        """Answer that this is not HTTP, as far as anything can be answered now, and close."""
+        self._note("malformed_http", Case(self.remote))
+        if self._request_in_progress:  # its answer goes first, and is the last
+            self._messages.clear()
+            self.close()
+            return
+        if self.transport is not None:
+            self.transport.write(raw_refusal("malformed_http"))
+        self.force_close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Leave the book."""
@@ -72,15 +101,20 @@ class Connection(web.RequestHandler):
         super().connection_lost(exc)
 
     def cut(self) -> None:
-        """Close the connection at once, whatever it has not read."""
+        """Close the connection at once, and end what is being done about its request."""
         transport = self.transport
         self.force_close()
         if transport is not None:
             transport.abort()
+        if self._task_handler is not None:
+            self._task_handler.cancel()
 
     def hang_up(self) -> None:
-        """Close the connection once everything answered is sent."""
+        """Close the connection once everything answered is sent; a peer that does not read it is not waited for."""
+        transport = self.transport
         self.force_close()
+        if transport is not None:
+            self._loop.call_later(HANG_UP_S, transport.abort)
 
     def handle_error(
         self,
@@ -92,7 +126,7 @@ class Connection(web.RequestHandler):
         """Answer what aiohttp's parser refused (status 400), and whatever else it catches (500)."""
         del status, message
         reason = "malformed_http" if isinstance(exc, HttpProcessingError) else "unforeseen"
-        self._note(reason, Case(self.remote))
+        self._note(reason, Case(self.remote, error=exc if reason == "unforeseen" else None))
         if request.writer.output_size > 0:
             raise ConnectionError("an answer was begun already")
         return refusal(reason)
@@ -102,8 +136,7 @@ class Connection(web.RequestHandler):
         error = fields.get("exc_info")
         if isinstance(error, HttpProcessingError | web.RequestPayloadError):
             return  # the rest of a body whose request has had its answer
-        self._note("unforeseen", Case(self.remote))
-        _log.error("a connection met a fault", action="serve", reason="unforeseen", exc_info=error)
+        self._note("unforeseen", Case(self.remote, error=error if isinstance(error, BaseException) else None))
 
 
 class Server(web.Server):
@@ -136,3 +169,9 @@ class Server(web.Server):
             auto_decompress=False,
             access_log=None,
         )
+
+
+def _weight(waiting: tuple[Any, StreamReader]) -> int:
+    """Return the bytes of a request that waits."""
+    message, body = waiting
+    return screening.head_size(getattr(message, "raw_headers", ())) + body.total_bytes

@@ -30,8 +30,14 @@ class Case:
     """Bytes of the body that were read, or that it was declared to have."""
     body: bytes | None = field(default=None, repr=False)
     """Only hashed, never kept."""
+    proved: bool = False
+    """Whether its signature was seen to be good."""
     registration_id: str | None = None
     instance_id: str | None = None
+    detail: str | None = None
+    """A finer machine word, for the log line only."""
+    error: BaseException | None = field(default=None, repr=False)
+    """What was unforeseen, for the log line only."""
 
 
 class Refusals:
@@ -73,7 +79,8 @@ class Refusals:
         }
         self._ring.append(entry)
         self._changed = True
-        self._lines.write(reason, entry, asyncio.get_running_loop().time())
+        told = entry | {"detail": case.detail, "exc_info": case.error}
+        self._lines.write(reason, told, asyncio.get_running_loop().time())
 
     def entries(self) -> list[dict[str, Any]]:
         """Return what is kept, the oldest first, as `read_refusals` does."""
@@ -115,8 +122,9 @@ class _Lines:
             return
         self._written_at[reason] = now
         told = {name: value for name, value in fields.items() if value is not None and name not in _UNTOLD}
+        left_out = self._suppressed.pop(reason, 0)
         _log.warning(
-            "refused", action="refuse", **{**told, "reason": reason}, suppressed=self._suppressed.pop(reason, 0)
+            "refused", action="refuse", **{**told, "reason": reason}, **({"suppressed": left_out} if left_out else {})
         )
 
     def settle(self, now: float) -> None:

@@ -3,9 +3,11 @@
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
+
+from wakegate_schema.clock import SECOND
 
 KEPT: Final = 1000
 """How many refusals are kept."""
@@ -22,7 +24,7 @@ def read_refusals(path: Path) -> list[dict[str, Any]]:
     not refusals are left out. Raises OSError when the file cannot be read.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_opened) as file:
             data = file.read(KEPT * MAX_LINE)
     except FileNotFoundError:
         return []
@@ -45,14 +47,32 @@ def write_refusals(path: Path, entries: Iterable[dict[str, Any]]) -> None:
         raise
 
 
+def _opened(path: str, flags: int) -> int:
+    """Open a file without waiting for anybody: a pipe in its place would be waited for without end."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 def _entry(line: bytes) -> dict[str, Any] | None:
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return entry if isinstance(entry, dict) and entry.keys() == _FIELDS else None
+    if not isinstance(entry, dict) or entry.keys() != _FIELDS.keys():
+        return None
+    fits = all(type(value) in _FIELDS[name] for name, value in entry.items()) and 0 <= entry["at"] < _LATEST
+    return entry if fits else None
 
 
-_FIELDS: Final = frozenset(
-    {"at", "status", "reason", "bytes", "body_sha256", "remote", "registration_id", "instance_id"}
-)
+_NOTHING: Final = type(None)
+_FIELDS: Final[Mapping[str, tuple[type, ...]]] = {
+    "at": (int,),
+    "status": (int, _NOTHING),
+    "reason": (str,),
+    "bytes": (int, _NOTHING),
+    "body_sha256": (str, _NOTHING),
+    "remote": (str, _NOTHING),
+    "registration_id": (str, _NOTHING),
+    "instance_id": (str, _NOTHING),
+}
+_LATEST: Final = 253_402_300_800 * SECOND
+"""The end of the year 9999, the last there is a timestamp of."""

@@ -11,6 +11,10 @@ from wakegate_schema.signing import MalformedHeaders, SecurityHeaders, parse_hea
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
+MAX_HEAD: Final = 32_768
+"""The largest head of a request: its line and all its headers, in bytes."""
+_PUNCTUATION: Final = len(": \r\n")
+
 
 def check_target(method: str, target: str, events_path: str) -> None:
     """Let POST on the events path pass, and nothing else: no redirect, no other spelling of the path.
@@ -33,6 +37,17 @@ def check_version(version: tuple[int, int]) -> None:
     """Let HTTP/1.1 and HTTP/1.0 pass, which the two parsers of aiohttp do not agree on. Raises `malformed_http`."""
     if version not in _VERSIONS:
         raise Refused("malformed_http")
+
+
+def check_size(target: str, raw: RawHeaders) -> None:
+    """Let heads of at most `MAX_HEAD` bytes pass. Raises `Refused`: `malformed_http`."""
+    if len(target) + head_size(raw) > MAX_HEAD:
+        raise Refused("malformed_http")
+
+
+def head_size(raw: RawHeaders) -> int:
+    """Return the bytes of a request's headers."""
+    return sum(len(name) + len(value) + _PUNCTUATION for name, value in raw)
 
 
 def declared_length(headers: CIMultiDictProxy[str]) -> int | None:

@@ -10,15 +10,16 @@ import structlog
 import uvloop
 
 from wakegate_receiver.app import App, Bounds
+from wakegate_receiver.binding import bind, connection_limit
 from wakegate_receiver.connections import Connections
 from wakegate_receiver.control import control_app, serving
 from wakegate_receiver.control_socket import control_socket
 from wakegate_receiver.keyring import Keyring
 from wakegate_receiver.limits import Admission, Failures
-from wakegate_receiver.listener import Listener, bind, connection_limit
+from wakegate_receiver.listener import Listener
 from wakegate_receiver.protocol import Server
 from wakegate_receiver.refusals import Case, Refusals
-from wakegate_receiver.stopping import Stop, drain, end, stop_signals, tidy_seconds
+from wakegate_receiver.stopping import Stop, drain, end, leaving_in_time, stop_signals, tidy_seconds
 from wakegate_receiver.tls import server_context
 from wakegate_schema import clock, keys
 from wakegate_schema.settings import Settings
@@ -46,7 +47,10 @@ async def serve(settings: Settings, *, ready: Callable[[str], None] | None = Non
         WakegateError: it cannot start. The message says which setting or file stands in the way.
     """
     with stop_signals() as stop:
-        async with receiving(settings, stop) as receiver:
+        async with (
+            leaving_in_time(stop, settings.shutdown_timeout),
+            receiving(settings, stop) as receiver,
+        ):
             if ready is not None:
                 ready(receiver.url)
             await stop.asked.wait()
@@ -73,7 +77,7 @@ async def receiving(settings: Settings, stop: Stop) -> AsyncIterator[Receiver]:
     async with AsyncExitStack() as stack:
         control = stack.enter_context(control_socket(settings.control_address))
         public = stack.enter_context(bind(settings.listen))
-        sealer = keys.ensure_key(settings.receiver_key_path)
+        sealer = keys.ensure_key(settings.receiver_key_path, "receiver_key_file")
         store = await stack.enter_async_context(await open_store(settings.database, mode="service"))
         refusals = Refusals(settings.refusals_path, clock.now)
         await refusals.load()

@@ -1,9 +1,11 @@
 """Stopping: what the signals ask for, and the sequence that keeps every promise."""
 
 import asyncio
+import os
 import signal
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 import structlog
@@ -12,11 +14,14 @@ from wakegate_receiver.app import App
 from wakegate_receiver.connections import Connections
 from wakegate_receiver.listener import Listener
 from wakegate_receiver.protocol import Server
+from wakegate_schema.signals import spaced
 
 TIDY_SHARE: Final = 0.2
 """The part of the stop's time that is kept for closing after requests were waited for."""
 _TIDY_LEAST_S: Final = 0.02
 """aiohttp takes 0 for no limit at all."""
+
+_EXIT_LEAST_S: Final = 1.0
 
 _log = structlog.get_logger()
 
@@ -39,8 +44,9 @@ def stop_signals() -> Iterator[Stop]:
     """Give what SIGTERM and SIGINT ask for while the block runs."""
     stop = Stop()
     loop = asyncio.get_running_loop()
+    asked = spaced(stop.ask)
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.ask)
+        loop.add_signal_handler(number, asked)
     try:
         yield stop
     finally:
@@ -50,7 +56,36 @@ def stop_signals() -> Iterator[Stop]:
 
 def tidy_seconds(timeout: float) -> float:
     """Return how long one of the last steps of a stop may wait; aiohttp takes twice that."""
-    return max(_TIDY_LEAST_S, timeout * TIDY_SHARE / 4)
+    return max(_TIDY_LEAST_S, timeout * TIDY_SHARE / 8)
+
+
+@asynccontextmanager
+async def leaving_in_time(stop: Stop, timeout: float) -> AsyncIterator[None]:
+    """End this process when the block has not ended `timeout` seconds after a stop was asked for, or 1 s after hurry.
+
+    Only something that hangs outside the event loop's reach (a disk that does not answer) comes to that, and no
+    promise is broken by it: what was acknowledged is on record.
+    """
+    timers = [threading.Timer(seconds, _exit) for seconds in (max(timeout, _EXIT_LEAST_S), _EXIT_LEAST_S)]
+
+    async def arm() -> None:
+        for asked, timer in zip((stop.asked, stop.hurried), timers, strict=True):
+            await asked.wait()
+            timer.daemon = True
+            timer.start()
+
+    arming = asyncio.create_task(arm())
+    try:
+        yield
+    finally:
+        await end(arming)
+        for timer in timers:
+            timer.cancel()
+
+
+def _exit() -> None:
+    _log.error("the stop took too long; something outside hangs", action="stopped", reason="stop_timeout")
+    os._exit(1)
 
 
 async def drain(
@@ -65,7 +100,7 @@ async def drain(
     """
     _log.info("stopping", action="stopping", busy=connections.busy)
     app.draining = True
-    await listener.close()
+    listener.close()
     await asyncio.sleep(0)
     connections.cut_waiting()
     await _first_of(timeout * (1 - TIDY_SHARE), connections.quiet(), stop.hurried.wait())

@@ -4,6 +4,7 @@ import ssl
 from pathlib import Path
 
 from wakegate_schema.errors import WakegateError
+from wakegate_schema.secret_files import check_private_file
 
 
 class TlsFilesUnusable(WakegateError):
@@ -16,10 +17,12 @@ def server_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext
     """Return the context that serves this certificate chain, or None without one.
 
     Raises:
+        SecretFileError: others than its owner may read the key.
         TlsFilesUnusable: a file cannot be read or is not PEM, the key is encrypted or not the certificate's.
     """
     if certificate is None or key is None:
         return None
+    check_private_file(key, "the TLS private key of WAKEGATE_TLS_KEY_FILE")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:

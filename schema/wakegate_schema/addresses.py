@@ -1,5 +1,7 @@
 """Addresses that a service listens on, as settings write them: `host:port`."""
 
+import errno
+import os
 import re
 from dataclasses import dataclass
 from ipaddress import IPv6Address
@@ -39,3 +41,21 @@ class Address:
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+
+def cannot_listen(setting: str, address: Address, error: OSError) -> str:
+    """Return the message for an address that cannot be listened on, with what to do.
+
+    Args:
+        setting: the variable that names the address, such as `WAKEGATE_LISTEN`.
+        address: where.
+        error: what the system said.
+    """
+    number = error.errno if isinstance(error.errno, int) and error.errno > 0 else None
+    reason = os.strerror(number) if number is not None else error.strerror or str(error)
+    advice = {
+        errno.EADDRINUSE: "; stop what listens there, or choose another port",
+        errno.EADDRNOTAVAIL: "; choose an address of this machine",
+        errno.EACCES: "; choose a port from 1024 on",
+    }
+    return f"{setting}: cannot listen on {address}: {reason}{advice.get(error.errno or 0, '')}"

@@ -19,7 +19,7 @@ LINE_LIMIT = 4096
 
 Level = Literal["debug", "info", "warning", "error"]
 
-_FIRST = ("timestamp", "level", "event", "action")
+_FIRST = ("timestamp", "level", "event", "program", "action")
 _SQUEEZES = ((1024, 40), (256, 24), (64, 12), (16, 8))
 """Characters a value and fields a line, tried in this order until the line fits."""
 _FRAMES = 12
@@ -28,13 +28,20 @@ _QUOTING_LOGGERS = ("aiohttp", "asyncio")
 _WHOLE_NUMBER_LIMIT = 2**63
 
 
-def configure(log_format: Literal["console", "json"], stream: TextIO | None = None, *, level: Level = "info") -> None:
+def configure(
+    log_format: Literal["console", "json"],
+    stream: TextIO | None = None,
+    *,
+    level: Level = "info",
+    program: str | None = None,
+) -> None:
     """Send structlog's events and stdlib logging to one stream, one bounded line each, without an access log.
 
     Args:
         log_format: `console` for people, `json` for machines.
         stream: where to; stderr unless given.
         level: the least level that is written.
+        program: what runs, such as `receiver`; on every line that names none itself.
     """
     least = logging.getLevelNamesMapping()[level.upper()]
     render = _json_line if log_format == "json" else _console_line
@@ -44,7 +51,7 @@ def configure(log_format: Literal["console", "json"], stream: TextIO | None = No
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _exception_fields,
-            _Bounded(render),
+            _Bounded(render, program),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(least),
         logger_factory=_LineWriters(stream or sys.stderr),
@@ -127,10 +134,13 @@ def _frames(error: BaseException) -> Iterator[str]:
 class _Bounded:
     """Renders an event within the line limit, cutting values, then leaving fields out."""
 
-    def __init__(self, render: Callable[[EventDict], str]) -> None:
+    def __init__(self, render: Callable[[EventDict], str], program: str | None) -> None:
         self._render = render
+        self._program = program
 
     def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> str:
+        if self._program is not None:
+            event.setdefault("program", self._program)
         event.setdefault("action", "log")
         ordered = {key: event[key] for key in _FIRST if key in event} | dict(event)
         line = ""
@@ -175,6 +185,8 @@ def _json_line(event: EventDict) -> str:
 
 def _console_line(event: EventDict) -> str:
     fields = dict(event)
+    if str(fields.get("action")).replace("_", " ") == fields.get("event"):
+        del fields["action"]
     head = [str(fields.pop("timestamp", "")), f"{fields.pop('level', ''):<8}", str(fields.pop("event", ""))]
     return " ".join([*map(_escaped, head), *(f"{_escaped(key)}={_quoted(value)}" for key, value in fields.items())])
 

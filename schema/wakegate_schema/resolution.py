@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from wakegate_schema import timestamps
 from wakegate_schema.records import Execution
-from wakegate_schema.states import State
+from wakegate_schema.states import HOLD_LOST, WAIT_LIMIT, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,8 @@ class Resolution:
     def explanation(self) -> str:
         """One sentence for the agent. Only a denial is called one (AAP, execution rules)."""
         sentence = _EXPLANATIONS[self.state]
-        if self.state is State.ABANDONED and self.reason in _NOT_OBTAINED:
+        # Given up while waiting is no denial, and to the agent the same as no decision.
+        if self.state is State.ABANDONED and self.reason in (WAIT_LIMIT, HOLD_LOST):
             return f"{_EXPLANATIONS[State.UNOBTAINED]}."
         if self.state is State.DENIED and self.note:
             return f'{sentence}; the note says: "{_one_line(self.note)}".'
@@ -97,8 +98,6 @@ def resolution_of(execution: Execution, wake_id: str, state: State | None = None
     )
 
 
-_NOT_OBTAINED: Final = frozenset({"wait_limit", "hold_lost"})
-"""Why a waiting harness gives a call up: no denial, and to the agent the same as no decision."""
 _UNDECIDED: Final = "The call waits for a decision and has not run"
 _EXPLANATIONS: Final = {
     State.SAVED: _UNDECIDED,

@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
@@ -54,11 +53,6 @@ class BearerToken:
                 f"the bearer token is not one: 1 to {_TOKEN_LIMIT} letters, digits and -._~+/, then any ="
             )
         self._text = text
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Return the token; the same as calling the class."""
-        return cls(text)
 
     def reveal(self) -> str:
         """Return the token itself, for the Authorization header and for sealing only."""

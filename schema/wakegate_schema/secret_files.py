@@ -85,15 +85,8 @@ def read_private_file(path: Path, what: str, *, credentials_directory: Path | No
 
     Links are followed, and what they lead to is what is checked. Raises as `read_secret_file` does.
     """
-    real = Path(os.path.realpath(path))
+    descriptor = _open_private(path, what, credentials_directory)
     try:
-        descriptor = os.open(real, _READ_FLAGS | os.O_NOFOLLOW)
-    except FileNotFoundError as error:
-        raise SecretFileMissing(f"{path} ({what}) does not exist") from error
-    except OSError as error:
-        raise SecretFileError(f"{path} ({what}) cannot be read: {error.strerror}") from error
-    try:
-        _check_status(os.fstat(descriptor), path, what, guarded=_is_credential(real, credentials_directory))
         with open(descriptor, "rb", closefd=False) as file:
             data = file.read(SIZE_LIMIT + 1)
     finally:
@@ -101,6 +94,14 @@ def read_private_file(path: Path, what: str, *, credentials_directory: Path | No
     if len(data) > SIZE_LIMIT:
         raise SecretFileError(f"{path} ({what}) is over {SIZE_LIMIT} bytes", reason="secret_file_too_long")
     return data
+
+
+def check_private_file(path: Path, what: str, *, credentials_directory: Path | None = None) -> None:
+    """Raise as `read_secret_file` does unless this is a regular file that only its owner may read.
+
+    For a secret that a library reads by itself.
+    """
+    os.close(_open_private(path, what, credentials_directory))
 
 
 def create_secret_file(path: Path, text: str, what: str) -> bool:
@@ -136,6 +137,23 @@ def create_secret_file(path: Path, text: str, what: str) -> bool:
     return True
 
 
+def _open_private(path: Path, what: str, credentials_directory: Path | None) -> int:
+    """Return a descriptor of a regular file that only its owner may read."""
+    real = Path(os.path.realpath(path))
+    try:
+        descriptor = os.open(real, _READ_FLAGS | os.O_NOFOLLOW)
+    except FileNotFoundError as error:
+        raise SecretFileMissing(f"{path} ({what}) does not exist") from error
+    except OSError as error:
+        raise SecretFileError(f"{path} ({what}) cannot be read: {error.strerror}") from error
+    try:
+        _check_status(os.fstat(descriptor), path, what, guarded=_is_credential(real, credentials_directory))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
 def _without_line_ending(data: bytes) -> bytes:
     if data.endswith(b"\r\n"):
         return data[:-2]
@@ -148,9 +166,16 @@ def _check_status(status: os.stat_result, path: Path, what: str, *, guarded: boo
     if status.st_mode & 0o077 and not guarded:
         raise SecretFileError(
             f"{path} ({what}) can be used by others than its owner (mode {stat.S_IMODE(status.st_mode):04o});"
-            f" run: chmod 600 {path}",
+            f" {_remedy(status, path)}",
             reason="secret_file_permissions",
         )
+
+
+def _remedy(status: os.stat_result, path: Path) -> str:
+    """Say how to keep others from a file; what belongs to another user is not for us to change."""
+    if status.st_uid == os.geteuid():
+        return f"run: chmod 600 {path}"
+    return f"it belongs to another user (uid {status.st_uid}); give a copy that is yours alone, mode 0600"
 
 
 def _is_credential(real: Path, directory: Path | None) -> bool:

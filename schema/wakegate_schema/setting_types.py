@@ -115,8 +115,11 @@ def sqlite_url(value: object) -> str:
 
 
 def sqlite_path(url: str) -> Path:
-    """Return the path in a checked `sqlite:///` URL."""
-    return Path(url.removeprefix(_SQLITE))
+    """Return the file that a `sqlite:///` URL names. Raises ValueError for anything else."""
+    path = url.removeprefix(_SQLITE)
+    if path in (url, ""):
+        raise ValueError("a database URL looks like sqlite:///wakegate.db or sqlite:////var/lib/wakegate/wakegate.db")
+    return Path(path)
 
 
 def queue(value: object) -> Literal["embedded"]:

@@ -153,7 +153,9 @@ class Settings(BaseSettings):
         5000, "The most correctly signed requests taken.", unit="requests per second"
     )
     refused_rate_limit: Annotated[int, types.whole_number(1, 1_000_000)] = _setting(
-        200, "The most requests with a wrong signature that are looked at.", unit="requests per second"
+        200,
+        "The most refusals of unproved requests that are answered at once; what exceeds it waits half a second.",
+        unit="requests per second",
     )
     request_timeout: Annotated[float, types.seconds(0, 10, strictly_inside=True)] = _setting(
         8.0, "The longest a whole webhook request may take, its body included; less than 10.", unit="seconds"

@@ -65,8 +65,16 @@ ARROWS: frozenset[tuple[State, State]] = frozenset(
 )
 """Every change of state that exists (DESIGN, "Records and states")."""
 
-UNSTARTED: frozenset[State] = frozenset({_S.SAVED, _S.SUBMITTING, _S.WAITING, _S.PERMITTED})
+UNDECIDED: frozenset[State] = frozenset({_S.SAVED, _S.SUBMITTING, _S.WAITING})
+"""States in which a decision is still to come; the only ones in which an execution is due some time."""
+
+UNSTARTED: frozenset[State] = UNDECIDED | {_S.PERMITTED}
 """States from which a call can still be abandoned."""
 
 RESOLVED: frozenset[State] = frozenset(State) - UNSTARTED - {_S.STARTED, _S.IN_DOUBT}
 """States that no arrow leaves."""
+
+WAIT_LIMIT = "wait_limit"
+"""The reason of a call abandoned by a harness that waited as long as it could."""
+HOLD_LOST = "hold_lost"
+"""The reason of a call abandoned because the harness that waited for it fell silent."""

@@ -3,7 +3,7 @@
 import gzip
 import json
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import aiohttp
@@ -20,13 +20,6 @@ from wakegate_worker.decisions import (
     SubmissionRejected,
     Unreachable,
 )
-from wakegate_worker.outbound import open_session
-
-
-@pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with open_session() as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("status", [401, 403])

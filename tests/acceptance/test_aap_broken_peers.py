@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import aiohttp
 import pytest
@@ -18,14 +18,7 @@ from wakegate_worker.decisions import (
     InvalidAnswer,
     Unreachable,
 )
-from wakegate_worker.outbound import MAX_BODY, Limits, open_session
-
-
-@pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with open_session() as opened:
-        yield opened
-
+from wakegate_worker.outbound import MAX_BODY, Limits
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 GOOD = json.dumps(request_json()).encode()

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -25,13 +24,6 @@ from wakegate_worker.decisions import (
     SubmissionRejected,
     Unreachable,
 )
-from wakegate_worker.outbound import open_session
-
-
-@pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with open_session() as opened:
-        yield opened
 
 
 async def test_a_submission_is_the_saved_call_under_its_saved_key(session: aiohttp.ClientSession) -> None:

@@ -15,6 +15,7 @@ PROVISION = {
     "--provisioner-token-file": "token",
     "--url": "https://agents.example/aap/events",
     "--name": "desk",
+    "--wait": "0",
 }
 
 
@@ -62,20 +63,25 @@ BAD = [
     Bad(["execution", "list", "--limit", "0"], "--limit"),
     Bad(["execution", "list", "--limit", "many"], "--limit"),
     Bad(["execution", "list", "--state", "lost"], "--state"),
-    Bad(["execution", "show"], "EXECUTION_ID"),
-    Bad(["execution", "show", "not-an-id"], "EXECUTION_ID"),
+    Bad(["execution", "show"], "EXECUTION"),
+    Bad(["execution", "show", " "], "EXECUTION"),
+    Bad(["execution", "show", "x" * 256], "EXECUTION"),
     Bad(["execution", "abandon", ID], "--reason"),
     Bad(["execution", "abandon", ID, "--reason", " "], "--reason"),
     Bad(["execution", "abandon", ID, "--reason", "a\x1b[2J"], "--reason"),
     Bad(["execution", "abandon", ID, "--reason", "x" * 101], "--reason"),
     Bad([*RESOLVE, "--by", "Mira", "--note", "x"], "--happened"),
+    Bad([*RESOLVE, "--happened", "--did-not-happen", "--by", "Mira", "--note", "x"], "exclude each other"),
     Bad([*RESOLVE, "--happened", "--note", "x"], "--by"),
     Bad([*RESOLVE, "--happened", "--by", "Mira"], "--note"),
     Bad([*RESOLVE, "--happened", "--by", "Mira", "--note", ""], "--note"),
     Bad(["notification", "list", "--state", "lost"], "--state"),
-    Bad(["notification", "show", "x"], "EVENT_ID"),
+    Bad(["notification", "show", "x"], "EVENT"),
+    Bad(["notification", "show", "f4b"], "EVENT"),
     Bad(["notification", "show", ID, "--provider-url", "ftp://x"], "--provider-url"),
     Bad(["refusal", "list", "--limit", "-1"], "--limit"),
+    Bad(["refusal", "list", "--reason", "wrong_signatur"], "did you mean wrong_signature?"),
+    Bad(["refusal", "list", "--reason", "bogus"], "docs/answers.md"),
     Bad(provision(provider_url=None), "--provider-url"),
     Bad(provision(provider_url="http://provider.example"), "--provider-url"),
     Bad(provision(provider_url="https://u:p@provider.example"), "--provider-url"),
@@ -91,6 +97,9 @@ BAD = [
     Bad(provision(provisioner_token_file="empty"), "empty"),
     Bad(provision(provisioner_token_file="two-lines"), "two-lines"),
     Bad(provision(provisioner_token_file="."), "."),
+    Bad(provision(provider_url="http://127.0.0.1:9", provisioner_token_file="none"), "`wakegate provider` makes it"),
+    Bad(provision(wait="-1"), "--wait"),
+    Bad(provision(wait="soon"), "--wait"),
     Bad(imported(), "--registration-id"),
     Bad(imported("--registration-id", ID), "--secret-file"),
     Bad(imported("--secret-file", "secret"), "--registration-id"),
@@ -106,23 +115,24 @@ BAD = [
         imported("--instance-id", ID, "--credential-file", "token", "--credential-expires-at", "tomorrow"),
         "--credential-expires-at",
     ),
-    Bad(["instance", "credential", "x", "--credential-file", "token"], "INSTANCE_ID"),
+    Bad(["instance", "credential", "", "--credential-file", "token"], "INSTANCE"),
     Bad(["instance", "credential", ID], "--credential-file"),
     Bad(["instance", "credential", ID, "--credential-file", "missing"], "missing"),
     Bad(["instance", "show"], "INSTANCE"),
-    Bad(["provider", "decide", ID, "maybe"], "maybe"),
+    Bad(["provider", "decide", ID, "maybe"], "Invalid value for 'DECISION'"),
     Bad(["provider", "decide", "x", "approve"], "REQUEST"),
     Bad(["provider", "decide", ID, "approve", "--expires-in", "soon"], "--expires-in"),
     Bad(["provider", "decide", ID, "deny", "--expires-in", "10m"], "--expires-in"),
     Bad(["provider", "decide", ID, "deny", "--note", "x" * 2001], "--note"),
-    Bad(["provider", "requests", "--status", "lost"], "--status"),
-    Bad(["provider", "requests"], "provider.db"),
+    Bad(["provider", "requests", "--state", "lost"], "--state"),
+    Bad(["provider", "requests"], "WAKEGATE_PROVIDER_DATABASE"),
     Bad(["provider", "show", "x"], "REQUEST"),
     Bad(["provider", "redeliver", "x"], "EVENT"),
     Bad(["demo", "--keep", "full"], "full"),
     Bad(["demo", "--keep", "token"], "--keep"),
+    Bad(["demo", "--keep", "/proc/wakegate"], "--keep"),
     Bad(["worker"], "WAKEGATE_TOOLS", {"WAKEGATE_TOOLS": "no.such.module"}),
-    Bad(["receiver"], "receiver.key", {"WAKEGATE_RECEIVER_KEY_FILE": "bad/receiver.key"}),
+    Bad(["receiver"], "the key file of WAKEGATE_RECEIVER_KEY_FILE", {"WAKEGATE_RECEIVER_KEY_FILE": "bad/receiver.key"}),
 ]
 
 
@@ -189,11 +199,34 @@ def test_a_database_that_is_no_database_is_one_line(console: Console) -> None:
     assert ran.code in (1, 2)
     assert ran.err.startswith("wakegate: ")
     assert ran.err.count("\n") == 1
+    assert "WAKEGATE_DATABASE" in ran.err
 
 
-def test_a_database_in_a_directory_that_is_not_there_is_one_line(console: Console) -> None:
-    console.set("WAKEGATE_DATABASE", f"sqlite:///{console.directory}/missing/wakegate.db")
-    ran = console("db", "migrate")
-    assert ran.code in (1, 2)
-    assert ran.err.startswith("wakegate: ")
-    assert ran.err.count("\n") == 1
+@pytest.mark.parametrize(
+    ("command", "setting"),
+    [
+        ("receiver", "WAKEGATE_DATABASE"),
+        ("worker", "WAKEGATE_DATABASE"),
+        ("up", "WAKEGATE_DATABASE"),
+        ("db migrate", "WAKEGATE_DATABASE"),
+        ("provider", "WAKEGATE_PROVIDER_DATABASE"),
+    ],
+)
+def test_a_folder_that_is_not_there_is_said_in_the_same_words_by_all(
+    console: Console, command: str, setting: str
+) -> None:
+    console.set(setting, f"sqlite:///{console.directory}/missing/some.db")
+    ran = console(*command.split())
+    assert ran.code == 2
+    assert ran.err == (
+        f"wakegate: the folder {console.directory}/missing of the database does not exist; make it first\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [["refusal", "list"], ["execution", "list"], ["instance", "list"]])
+def test_a_place_without_a_store_is_said_by_its_whole_path(console: Console, arguments: list[str]) -> None:
+    console.set("WAKEGATE_DATABASE", "sqlite:///wakegate.db")
+    ran = console(*arguments)
+    assert ran.code == 2
+    assert f"there is no store at {console.directory}/wakegate.db; " in ran.err
+    assert "WAKEGATE_DATABASE or --config" in ran.err

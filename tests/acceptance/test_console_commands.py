@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,7 +13,7 @@ from support.console import Console
 from support.desk import Desk, new_id
 from wakegate_receiver.refusals_file import write_refusals
 from wakegate_schema import clock
-from wakegate_schema.records import Closing
+from wakegate_schema.records import Closing, Outcome
 from wakegate_schema.states import State
 from wakegate_schema.store import Store, open_store
 
@@ -45,6 +46,7 @@ def looked_up(console: Console, look: Callable[[Store], Awaitable[T]]) -> T:
 
 
 async def _two_in_doubt(desk: Desk) -> tuple[str, str]:
+    """One that is saved, and a later one that is in doubt."""
     saved = await desk.save(arguments=b'{"amount": 4900.0, "who": "planted-argument"}')
     return saved.execution_id, (await desk.in_doubt()).execution_id
 
@@ -52,7 +54,7 @@ async def _two_in_doubt(desk: Desk) -> tuple[str, str]:
 def test_executions_are_listed_as_one_array(console: Console) -> None:
     saved, doubtful = prepared(console, _two_in_doubt)
     rows = console("execution", "list", "--json").json
-    assert [row["execution_id"] for row in rows] == [saved, doubtful]
+    assert [row["execution_id"] for row in rows] == [doubtful, saved]
     assert {
         "execution_id",
         "request_id",
@@ -63,17 +65,99 @@ def test_executions_are_listed_as_one_array(console: Console) -> None:
         "started_at",
         "finished_at",
     } <= rows[0].keys()
-    assert (rows[0]["state"], rows[0]["started_at"], rows[0]["request_id"]) == ("saved", None, None)
-    assert rows[1]["state"] == "in_doubt"
-    assert rows[1]["started_at"].endswith("Z")
+    assert (rows[1]["state"], rows[1]["started_at"], rows[1]["request_id"]) == ("saved", None, None)
+    assert rows[0]["state"] == "in_doubt"
+    assert rows[0]["started_at"].endswith("Z")
+    assert rows[0]["instance"] == "refund-desk"
 
 
-def test_a_table_begins_with_what_is_in_doubt(console: Console) -> None:
-    saved, doubtful = prepared(console, _two_in_doubt)
+def test_a_table_begins_with_what_is_in_doubt_and_goes_on_with_the_latest(console: Console) -> None:
+    async def work(desk: Desk) -> list[str]:
+        first, doubtful = await _two_in_doubt(desk)
+        return [doubtful, (await desk.save()).execution_id, first]
+
+    wanted = prepared(console, work)
     lines = console("execution", "list").out.splitlines()
-    assert lines[1].startswith(doubtful)
-    assert lines[2].startswith(saved)
-    assert len(lines) == 3
+    assert [line.split()[0] for line in lines[1:]] == wanted
+
+
+def test_a_call_that_cannot_go_on_says_why_in_the_table(console: Console) -> None:
+    async def work(desk: Desk) -> str:
+        stuck = await desk.waiting(idempotency_key="run-7:call-2")
+        await desk.store.release(stuck.lease, clock.now(), "tool_unknown", clock.now())
+        return stuck.request_id or ""
+
+    request = prepared(console, work)
+    head, line = console("execution", "list").out.splitlines()
+    assert head.split() == ["EXECUTION", "STATE", "TOOL", "KEY", "REQUEST", "INSTANCE", "CREATED", "REASON"]
+    assert line.split()[1:6] == ["waiting", "issue_refund", "run-7:call-2", request, "refund-desk"]
+    assert line.endswith("tool_unknown")
+    shown = console("execution", "show", "run-7:call-2").out
+    assert "no worker has this tool; add its module to WAKEGATE_TOOLS and restart the worker: issue_refund" in shown
+
+
+def test_what_is_known_is_shown_with_the_next_step_first(console: Console) -> None:
+    _, doubtful = prepared(console, _two_in_doubt)
+    lines = console("execution", "show", doubtful).out.splitlines()
+    assert [line.split(":")[0] for line in lines[:4]] == ["execution_id", "state", "reason", "next"]
+    assert f"wakegate execution resolve {doubtful[:8]} --happened" in lines[3]
+    assert not any(line.endswith(" -") for line in lines if ":  " in line)
+
+
+@pytest.mark.parametrize("length", [4, 8, 36])
+def test_the_beginning_of_an_id_is_enough(console: Console, length: int) -> None:
+    async def work(desk: Desk) -> tuple[str, str]:
+        execution_id = "aaaa" + new_id()[4:]
+        await desk.save(execution_id=execution_id, idempotency_key="run-7:call-2")
+        await desk.save(execution_id="aaab" + new_id()[4:])
+        arrival = desk.arrival(new_id(), event_id="bbbb" + new_id()[4:])
+        await desk.store.record(arrival)
+        return execution_id, arrival.event_id
+
+    execution, event = prepared(console, work)
+    assert console("execution", "show", execution[:length].upper(), "--json").json["execution_id"] == execution
+    assert console("execution", "show", "run-7:call-2", "--json").json["execution_id"] == execution
+    assert console("notification", "show", event[:length], "--json").json["event_id"] == event
+    ran = console("execution", "abandon", execution[:length], "--reason", "x")
+    assert ran.out == f"{execution}: saved → abandoned\n"
+    assert console("execution", "abandon", execution, "--reason", "x").out == f"{execution}: abandoned before\n"
+
+
+def test_a_beginning_of_several_ids_names_them(console: Console) -> None:
+    async def work(desk: Desk) -> list[str]:
+        found = ["aaaa" + new_id()[4:], "aaaa" + new_id()[4:]]
+        for execution_id in found:
+            await desk.save(execution_id=execution_id)
+        return found
+
+    found = prepared(console, work)
+    ran = console("execution", "abandon", "aaaa", "--reason", "x")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+    assert all(f"{each} (issue_refund, saved)" in ran.err for each in found)
+
+
+def test_a_key_that_looks_like_a_beginning_is_the_key(console: Console) -> None:
+    async def work(desk: Desk) -> str:
+        await desk.save(execution_id="cafe" + new_id()[4:])
+        return (await desk.save(idempotency_key="cafe")).execution_id
+
+    keyed = prepared(console, work)
+    assert console("execution", "show", "cafe", "--json").json["execution_id"] == keyed
+
+
+def test_a_wake_that_got_through_was_tried(console: Console) -> None:
+    async def work(desk: Desk) -> str:
+        denied = await desk.waiting(wake="my-harness")
+        now = clock.now()
+        await desk.store.close_unstarted(denied.lease, Closing(State.DENIED, "denied", now), now)
+        [wake] = await desk.store.lease_wakes(1, now, now + clock.MINUTE)
+        await desk.store.wake_delivered(wake.wake_id, now)
+        return denied.execution_id
+
+    denied = prepared(console, work)
+    [wake] = console("execution", "show", denied, "--json").json["wakes"]
+    assert (wake["state"], wake["tries"]) == ("delivered", 1)
+    assert wake["wake_id"] in console("execution", "show", denied).out
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
@@ -81,7 +165,7 @@ def test_a_listing_ends_at_its_limit(console: Console, form: list[str]) -> None:
     _, doubtful = prepared(console, _two_in_doubt)
     ran = console("execution", "list", "--limit", "1", *form)
     assert len(ran.json if form else ran.out.splitlines()[1:]) == 1
-    assert (doubtful in ran.out) is (form == [])
+    assert doubtful in ran.out
 
 
 def test_executions_are_listed_by_state(console: Console) -> None:
@@ -132,10 +216,23 @@ def test_an_execution_is_shown_with_the_reviewers_note_and_its_problem(console: 
     assert console("execution", "show", stuck, "--json").json["problem"] == "provider_unreachable"
 
 
+def test_a_late_word_against_a_persons_is_shown_as_odd(console: Console) -> None:
+    async def work(desk: Desk) -> str:
+        doubtful = await desk.in_doubt()
+        await desk.store.settle(doubtful.execution_id, happened=False, by="a person", note="looked", at=clock.now())
+        await desk.store.finish(doubtful.lease, Outcome("succeeded", "returned"), clock.now())
+        return doubtful.execution_id
+
+    execution = prepared(console, work)
+    (odd,) = console("execution", "show", execution, "--json").json["anomalies"]
+    assert odd["kind"] == "late_word"
+    assert "late_word" in console("execution", "show", execution).out
+
+
 def test_an_execution_is_abandoned(console: Console) -> None:
     saved, _ = prepared(console, _two_in_doubt)
     ran = console("execution", "abandon", saved, "--reason", "conversation closed")
-    assert (ran.code, ran.out) == (0, f"{saved} abandoned\n")
+    assert (ran.code, ran.out) == (0, f"{saved}: saved → abandoned\n")
     execution = looked_up(console, lambda store: store.execution(saved))
     assert (execution.state, execution.reason) == (State.ABANDONED, "conversation closed")
     transitions = looked_up(console, lambda store: store.transitions(saved))
@@ -160,11 +257,18 @@ def test_abandoning_what_has_ended_otherwise_says_so(console: Console) -> None:
     assert (ran.code, ran.err) == (1, f"wakegate: {ended} is expired already; nothing was changed\n")
 
 
-@pytest.mark.parametrize(("word", "state"), [("--happened", "succeeded"), ("--did-not-happen", "failed")])
-def test_an_execution_in_doubt_is_settled_by_a_person(console: Console, word: str, state: str) -> None:
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [("--happened", "succeeded (happened)"), ("--did-not-happen", "failed (did not happen)")],
+)
+def test_an_execution_in_doubt_is_settled_by_a_person(console: Console, word: str, told: str) -> None:
     _, doubtful = prepared(console, _two_in_doubt)
     ran = console("execution", "resolve", doubtful, word, "--by", "Mira", "--note", "looked it up at the bank")
-    assert (ran.code, ran.out) == (0, f"{doubtful} {state}\n")
+    assert (ran.code, ran.out) == (0, f"{doubtful}: in_doubt → {told}, by Mira\n")
+    state = told.split()[0]
+    view = console("execution", "show", doubtful, "--json").json
+    assert (view["resolution_note"], view["error"]) == ("looked it up at the bank", None)
+    assert "looked it up at the bank" in console("execution", "show", doubtful).out
     history = console("execution", "show", doubtful, "--json").json["transitions"]
     assert history[-1]["to"] == state
     assert "Mira" in history[-1]["actor"]
@@ -201,7 +305,7 @@ def test_notifications_are_listed_with_their_duplicates(console: Console) -> Non
     rows = console("notification", "list", "--json").json
     assert len(rows) == 2
     assert {"event_id", "instance_id", "request_id", "state", "duplicates", "received_at"} <= rows[0].keys()
-    assert (rows[0]["event_id"], rows[0]["duplicates"]) == (event, 1)
+    assert (rows[1]["event_id"], rows[1]["duplicates"]) == (event, 1)
     assert rows[0]["received_at"].endswith("Z")
     assert len(console("notification", "list").out.splitlines()) == 3
     assert len(console("notification", "list", "--state", "received", "--limit", "1", "--json").json) == 1
@@ -216,34 +320,51 @@ def test_a_notification_is_shown_with_its_execution_and_its_body_on_demand(conso
     assert console("notification", "show", event, "--provider-url", "https://other.example").code == 1
 
 
+def test_an_event_that_came_with_other_bytes_is_shown_as_odd(console: Console) -> None:
+    async def work(desk: Desk) -> str:
+        arrival = desk.arrival(new_id())
+        for body in (b"{}", b"planted-body", b"planted-body"):
+            await desk.store.record(replace(arrival, body=body))
+        return arrival.event_id
+
+    event = prepared(console, work)
+    ran = console("notification", "show", event, "--json")
+    (odd,) = ran.json["anomalies"]
+    assert (odd["kind"], odd["count"]) == ("event_other_bytes", 2)
+    assert "event_other_bytes" in console("notification", "show", event).out
+    assert "planted-body" not in ran.out
+
+
 def test_refusals_are_listed_with_their_reasons(console: Console) -> None:
     entry: dict[str, Any] = {
         "at": 1_790_000_000_000_000,
         "status": 401,
-        "reason": "signature",
+        "reason": "wrong_signature",
         "bytes": 120,
         "body_sha256": "0" * 64,
         "remote": "127.0.0.1",
         "registration_id": None,
         "instance_id": new_id(),
     }
-    write_refusals(console.directory / "refusals.jsonl", [entry, {**entry, "reason": "timestamp"}])
+    write_refusals(console.directory / "refusals.jsonl", [entry, {**entry, "reason": "timestamp_off"}])
     rows = console("refusal", "list", "--json").json
-    assert [row["reason"] for row in rows] == ["signature", "timestamp"]
+    assert [row["reason"] for row in rows] == ["timestamp_off", "wrong_signature"]
     assert rows[0]["at"] == "2026-09-21T14:13:20Z"
-    assert len(console("refusal", "list", "--reason", "timestamp", "--json").json) == 1
+    assert len(console("refusal", "list", "--reason", "timestamp_off", "--json").json) == 1
     assert len(console("refusal", "list", "--limit", "1").out.splitlines()) == 2
 
 
 def test_no_refusals_are_none(console: Console) -> None:
+    console("db", "migrate")
     assert console("refusal", "list").out == "No refusals.\n"
     assert console("refusal", "list", "--json").out == "[]\n"
 
 
 def test_a_store_is_made_by_migrating_and_again_is_no_error(console: Console) -> None:
-    for _ in range(2):
+    path = console.directory / "wakegate.db"
+    for said in (f"made {path}\n", f"{path} is up to date\n"):
         ran = console("db", "migrate")
-        assert (ran.code, ran.err) == (0, "")
+        assert (ran.code, ran.out, ran.err) == (0, said, "")
     assert (console.directory / "wakegate.db").is_file()
     assert console("execution", "list").out == "No executions.\n"
 
@@ -271,6 +392,7 @@ def test_pruning_says_how_much_it_removed(console: Console, monkeypatch: pytest.
         ["instance", "show", "x"],
         ["instance", "retire", "x"],
         ["db", "prune"],
+        ["refusal", "list"],
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )

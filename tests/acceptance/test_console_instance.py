@@ -52,11 +52,11 @@ async def run(console: Console, *arguments: str) -> Ran:
     return await asyncio.to_thread(console, *arguments)
 
 
-async def provision(console: Console, provider: str, url: str, name: str = "desk") -> Ran:
+async def provision(console: Console, provider: str, url: str, wait: float = 0) -> Ran:
     """Run `instance provision`."""
     return await run(
         console, "instance", "provision", "--provider-url", provider, "--provisioner-token-file", "token",
-        "--url", url, "--name", name,
+        "--url", url, "--name", "desk", "--wait", str(wait),
     )  # fmt: skip
 
 
@@ -135,6 +135,55 @@ async def test_what_the_receiver_did_not_answer_goes_on_once_it_does(console: Co
     assert again.code == 0, again.err
     [finished] = await registrations(console)
     assert (finished.registration_id, finished.sealed_secret) == (begun.registration_id, begun.sealed_secret)
+
+
+async def test_provisioning_waits_for_what_is_only_just_starting(console: Console) -> None:
+    settings = load_settings()
+    async with running(settings) as provider, receiving(settings, Stop()) as receiver:
+        url = receiver.url
+    (console.directory / "token").rename(console.directory / "later")
+    console.set("WAKEGATE_PROVIDER_LISTEN", provider.removeprefix("http://"))
+    console.set("WAKEGATE_LISTEN", url.split("/")[2])
+    provisioning = asyncio.create_task(provision(console, provider, url, wait=20))
+    await asyncio.sleep(0.4)
+    (console.directory / "later").rename(console.directory / "token")
+    await asyncio.sleep(0.4)
+    async with running(load_settings()):
+        await asyncio.sleep(0.4)
+        async with receiving(load_settings(), Stop()):
+            ran = await provisioning
+    assert (ran.code, ran.out.split(" as ")[0]) == (0, "desk provisioned")
+    told = [line for line in ran.err.splitlines() if line.startswith("waiting")]
+    assert told == [
+        "waiting up to 20 s for token, which `wakegate provider` makes when it starts",
+        "waiting up to 20 s for the provider to listen",
+        "waiting up to 20 s for the receiver to answer the provider's challenge",
+    ]
+    assert len(await registrations(console)) == 1
+
+
+async def test_what_waits_is_asked_for_again_with_the_same_submission(console: Console) -> None:
+    async def refusing(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=422, body=refused("webhook_verification_failed"))
+
+    async with http_server(refusing) as provider:
+        ran = await provision(console, provider.url, URL, wait=0.6)
+    assert ran.code == 1
+    assert len(provider.seen) >= 3
+    assert len({(each.headers["Idempotency-Key"], each.body) for each in provider.seen}) == 1
+
+
+async def test_a_receiver_that_uses_another_store_is_not_waited_for(console: Console, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    settings = load_settings()
+    other = settings.model_copy(update={"database": f"sqlite:///{tmp_path}/elsewhere/wakegate.db"})
+    async with running(settings) as provider, receiving(other, Stop()) as receiver:
+        ran = await provision(console, provider, receiver.url, wait=20)
+    assert (ran.code, ran.out) == (1, "")
+    assert "refused the challenge (403)" in ran.err
+    assert f"does it use this store ({tmp_path}/wakegate.db)?".lower() in ran.err.lower()
+    assert "`wakegate refusal list`" in ran.err
+    assert "waiting" not in ran.err
 
 
 async def test_a_lost_answer_is_asked_for_again_with_the_same_submission(console: Console) -> None:
@@ -322,12 +371,103 @@ async def test_importing_under_a_name_in_use_leaves_nothing(console: Console, wi
     assert await registrations(console) == []
 
 
-async def test_a_registration_is_imported_once(console: Console) -> None:
-    options = ("--registration-id", new_id(), "--secret-file", "secret")
-    assert (await imported(console, *options)).code == 0
-    ran = await imported(console, *options)
+UNTIL = "2031-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_the_same_import_again_changes_nothing(console: Console, named: bool) -> None:
+    registration, instance = new_id(), new_id()
+    options = (
+        "--registration-id", registration, "--secret-file", "secret", "--instance-id", instance,
+        "--credential-file", "credential", *(("--name", "desk") if named else ()),
+    )  # fmt: skip
+    first = await imported(console, *options, "--credential-expires-at", UNTIL)
+    name = "desk" if named else instance
+    assert first.out == f"{name} imported as instance {instance} with registration {registration}\n"
+    before = await look(console, lambda store: store.instances())
+    for more in ((), ("--credential-expires-at", UNTIL)):
+        again = await imported(console, *options, *more)
+        assert (again.code, again.err) == (0, "")
+        assert again.out == first.out.replace("imported", "was imported before,")
+    assert await look(console, lambda store: store.instances()) == before
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"--name": "other"}, "with the name desk, which it keeps"),
+        ({"--credential-file": "credential2"}, "with another credential (to replace it: wakegate instance credential"),
+        ({"--credential-expires-at": "2032-01-01T00:00:00Z"}, f"with a credential that ends {UNTIL}"),
+    ],
+)
+async def test_an_import_with_other_values_is_refused_and_changes_nothing(
+    console: Console, changed: dict[str, str], says: str
+) -> None:
+    console.secret_file("credential2", "another-credential\n")
+    options = {
+        "--instance-id": new_id(), "--credential-file": "credential", "--name": "desk", "--credential-expires-at": UNTIL
+    }  # fmt: skip
+    await imported(console, *(part for pair in options.items() for part in pair))
+    before = await look(console, lambda store: store.instances())
+    ran = await imported(console, *(part for pair in (options | changed).items() for part in pair))
+    assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+    assert says in ran.err
+    assert "nothing was changed" in ran.err
+    assert await look(console, lambda store: store.instances()) == before
+
+
+async def test_a_registration_with_another_secret_is_refused(console: Console) -> None:
+    console.secret_file("secret2", SigningSecret.generate().reveal())
+    registration = new_id()
+    assert (await imported(console, "--registration-id", registration, "--secret-file", "secret")).code == 0
+    assert (await imported(console, "--registration-id", registration, "--secret-file", "secret")).code == 0
+    ran = await imported(console, "--registration-id", registration, "--secret-file", "secret2")
+    assert ran.code == 1
+    assert "with another signing secret" in ran.err
+    assert SECRET not in ran.err
+
+
+async def test_the_same_credential_again_keeps_its_end(console: Console) -> None:
+    await imported(
+        console, "--instance-id", new_id(), "--credential-file", "credential", "--name", "desk",
+        "--credential-expires-at", UNTIL,
+    )  # fmt: skip
+    ran = await run(console, "instance", "credential", "desk", "--credential-file", "credential")
+    assert ran.out == f"desk: credential stored again, the same, good until {UNTIL}\n"
+    assert (await run(console, "instance", "show", "desk", "--json")).json["credential_expires_at"] == UNTIL
+
+
+async def test_another_credential_without_an_end_says_that_the_end_is_unknown_now(console: Console) -> None:
+    console.secret_file("credential2", "another-credential\n")
+    await imported(
+        console, "--instance-id", new_id(), "--credential-file", "credential", "--name", "desk",
+        "--credential-expires-at", UNTIL,
+    )  # fmt: skip
+    ran = await run(console, "instance", "credential", "desk", "--credential-file", "credential2")
+    assert f"nobody has said when it ends (the one before: {UNTIL})" in ran.out
+    assert (await run(console, "instance", "show", "desk", "--json")).json["credential_expires_at"] is None
+
+
+async def test_an_expected_registration_is_listed_by_its_own_id(console: Console) -> None:
+    registration = new_id()
+    await imported(console, "--registration-id", registration, "--secret-file", "secret", "--name", "desk")
+    line = (await run(console, "instance", "list")).out.splitlines()[1]
+    assert line.split()[:3] == [registration, "desk", "expected"]
+    assert line.endswith("not_verified")
+    assert (await run(console, "instance", "show", registration[:8], "--json")).json["name"] == "desk"
+
+
+async def test_a_secret_that_another_registration_has_is_refused(console: Console) -> None:
+    await imported(console, "--registration-id", new_id(), "--secret-file", "secret", "--name", "desk")
+    console.secret_file("own", SigningSecret.generate().reveal())
+    ran = await imported(console, "--registration-id", new_id(), "--secret-file", "secret", "--name", "other")
     assert ran.code == 1
     assert ran.err.count("\n") == 1
+    assert "desk" in ran.err
+    assert SECRET not in ran.err
+    own = await imported(console, "--registration-id", new_id(), "--secret-file", "own", "--name", "other")
+    assert own.code == 0
+    assert len(await registrations(console)) == 2
 
 
 async def test_a_new_credential_unparks(console: Console) -> None:
@@ -336,11 +476,13 @@ async def test_a_new_credential_unparks(console: Console) -> None:
 
     async def park(store: Store) -> Instance:
         instance = await store.instance(PROVIDER, instance_id)
-        await store.park_instance(PROVIDER, instance_id, "credential_refused", 0, instance.sealed_credential or b"")
+        await store.park_instance(PROVIDER, instance_id, "credential_refused", instance.sealed_credential or b"")
         return await store.instance(PROVIDER, instance_id)
 
     assert (await look(console, park)).state == "parked"
     assert "parked" in (await run(console, "instance", "list")).out
+    shown = (await run(console, "instance", "show", "desk")).out
+    assert "wakegate instance credential desk --credential-file FILE" in shown
     assert (await run(console, "instance", "credential", instance_id, "--credential-file", "credential")).code == 0
     assert (await run(console, "instance", "show", "desk", "--json")).json["state"] == "active"
 

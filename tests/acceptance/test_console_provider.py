@@ -68,9 +68,31 @@ async def test_requests_are_listed_without_their_arguments(console: Console) -> 
 async def test_a_reviewer_sees_what_is_asked_for(console: Console) -> None:
     async with provider(load_settings()) as caller:
         request = await caller.request_id(await caller.credential(), agent_reasoning="charged twice")
-        ran = await run(console, "show", request)
+        ran = await run(console, "show", request, "--json")
+        text = await run(console, "show", request[:8])
+    assert ran.json["request_id"] == request
     assert ran.json["arguments"] == {"amount": 4900}
     assert ran.json["agent_reasoning"] == "charged twice"
+    assert [line.split(":")[0] for line in text.out.splitlines()[:3]] == ["request_id", "status", "next"]
+    assert '{"amount":4900}' in text.out
+    assert f"wakegate provider decide {request[:8]} approve|deny" in text.out
+
+
+async def test_requests_are_listed_with_what_they_ask_for_on_demand(console: Console) -> None:
+    async with provider(load_settings()) as caller:
+        await caller.request_id(await caller.credential(), agent_reasoning="charged twice")
+        [row] = (await run(console, "requests", "--payload", "--json")).json
+        table = await run(console, "requests", "--payload", "--state", "pending")
+    assert (row["arguments"], row["agent_reasoning"]) == ('{"amount":4900}', "charged twice")
+    assert '{"amount":4900}' in table.out
+    assert "charged twice" in table.out
+
+
+async def test_the_beginning_of_an_id_is_enough_while_it_names_one(console: Console) -> None:
+    async with provider(load_settings()) as caller:
+        request = await caller.request_id(await caller.credential())
+        ran = await run(console, "decide", request[:8], "deny")
+    assert (ran.code, ran.out) == (0, f"{request} denied\n")
 
 
 async def test_a_notification_is_delivered_once_more(console: Console) -> None:
@@ -91,3 +113,4 @@ async def test_what_is_not_there_is_a_bad_thing_asked_about(console: Console) ->
         for arguments in (["decide", new_id(), "deny"], ["show", new_id()], ["redeliver", new_id()]):
             ran = await run(console, *arguments)
             assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+            assert "`wakegate provider requests`" in ran.err

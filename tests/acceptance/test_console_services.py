@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,17 +17,22 @@ from wakegate_console.supervision import GaveUp, Patience, Program, supervise
 
 
 @contextmanager
-def started(directory: Path, *arguments: str, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A command in a process of its own, its log in `log`; killed at the end, with what it has started."""
+def launched(directory: Path, program: list[str], **settings: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A program in a process of its own, its log in `log`; killed at the end, with what it has started."""
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
-            command(*arguments), cwd=directory, env=environment(directory, **settings), stdout=log, stderr=log
+            program, cwd=directory, env=environment(directory, **settings), stdout=log, stderr=log
         )
     try:
         yield process
     finally:
         process.kill()
         process.wait()
+
+
+def started(directory: Path, *arguments: str, **settings: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """A command in a process of its own, as `launched`."""
+    return launched(directory, command(*arguments), **settings)
 
 
 def log(directory: Path) -> str:
@@ -45,8 +50,11 @@ def until(holds: Callable[[], bool], within: float = 15) -> None:
 
 def children(process: subprocess.Popen[bytes]) -> dict[str, int]:
     """The programs that a process has started, by their last argument."""
-    tasks = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return {Path(f"/proc/{each}/cmdline").read_text().split("\0")[-2]: int(each) for each in tasks}
+    found = {}
+    for each in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        with suppress(OSError, IndexError):  # it may be ending, or not be that program yet
+            found[Path(f"/proc/{each}/cmdline").read_text().split("\0")[-2]] = int(each)
+    return found
 
 
 def is_running(pid: int) -> bool:
@@ -65,16 +73,19 @@ def free_port() -> int:
         return port
 
 
+READY = "ready program=worker"
+WORKING = (READY, "listening program=receiver")
+"""What receiver and worker say when they work."""
 SETTINGS = {"WAKEGATE_LISTEN": "127.0.0.1:0", "WAKEGATE_TOOLS": "wakegate_console.demo.tools"}
 
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["receiver"], "listening"),
-        (["worker"], "ready"),
-        (["provider"], "listening"),
-        (["provider", "run"], "listening"),
+        (["receiver"], "listening program=receiver "),
+        (["worker"], "ready program=worker"),
+        (["provider"], "listening program=provider "),
+        (["provider", "run"], "listening program=provider "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -83,7 +94,7 @@ def test_a_service_runs_until_it_is_told_to_stop(
     tmp_path: Path, arguments: list[str], word: str, number: signal.Signals
 ) -> None:
     with started(tmp_path, *arguments, **SETTINGS, WAKEGATE_PROVIDER_LISTEN="127.0.0.1:0") as service:
-        until(lambda: f"action={word}" in log(tmp_path))
+        until(lambda: word in log(tmp_path))
         service.send_signal(number)
         assert service.wait(15) == 0, log(tmp_path)
 
@@ -91,21 +102,23 @@ def test_a_service_runs_until_it_is_told_to_stop(
 @pytest.mark.parametrize(
     ("service", "setting"), [("receiver", "WAKEGATE_LISTEN"), ("provider", "WAKEGATE_PROVIDER_LISTEN")]
 )
-def test_a_taken_port_is_one_line(tmp_path: Path, service: str, setting: str) -> None:
+def test_a_taken_port_is_one_line_that_says_what_to_do(tmp_path: Path, service: str, setting: str) -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
-        ran = run(tmp_path, service, settings={setting: f"127.0.0.1:{holder.getsockname()[1]}"})
+        address = f"127.0.0.1:{holder.getsockname()[1]}"
+        ran = run(tmp_path, service, settings={setting: address})
     assert (ran.code, ran.out) == (2, "")
-    lines = [line for line in ran.err.splitlines() if line.startswith("wakegate: ")]
-    assert len(lines) == 1
-    assert setting in lines[0]
+    assert [line for line in ran.err.splitlines() if line.startswith("wakegate: ")] == [
+        f"wakegate: {setting}: cannot listen on {address}: Address already in use; stop what listens there,"
+        " or choose another port"
+    ]
     assert "Traceback" not in ran.err
 
 
 def test_up_runs_receiver_and_worker_and_stops_both(tmp_path: Path) -> None:
     with started(tmp_path, "up", **SETTINGS) as up:
-        until(lambda: "action=listening" in log(tmp_path) and "action=ready" in log(tmp_path))
+        until(lambda: all(word in log(tmp_path) for word in WORKING))
         pids = children(up)
         assert pids.keys() == {"receiver", "worker"}
         up.terminate()
@@ -115,10 +128,10 @@ def test_up_runs_receiver_and_worker_and_stops_both(tmp_path: Path) -> None:
 
 def test_up_starts_again_what_was_killed(tmp_path: Path) -> None:
     with started(tmp_path, "up", **SETTINGS) as up:
-        until(lambda: "action=ready" in log(tmp_path))
+        until(lambda: READY in log(tmp_path))
         first = children(up)
         os.kill(first["worker"], signal.SIGKILL)
-        until(lambda: log(tmp_path).count("action=ready") == 2)
+        until(lambda: log(tmp_path).count(READY) == 2)
         second = children(up)
         assert second["receiver"] == first["receiver"]
         assert second["worker"] != first["worker"]
@@ -131,13 +144,41 @@ def test_up_gives_up_what_cannot_start_and_stops_the_other(tmp_path: Path) -> No
     with started(tmp_path, "up", **(SETTINGS | {"WAKEGATE_TOOLS": "no.such.module"})) as up:
         until(lambda: bool(children(up)))
         assert up.wait(20) == 2
-    assert "wakegate: the worker cannot start" in log(tmp_path).splitlines()[-1]
-    assert "no.such.module" in log(tmp_path)
+    last = log(tmp_path).splitlines()[-1]
+    assert last.startswith("wakegate: worker: WAKEGATE_TOOLS: ")
+    assert "no.such.module" in last
+
+
+@pytest.mark.parametrize("service", ["worker", "up"])
+def test_tools_in_the_working_directory_are_found(tmp_path: Path, service: str) -> None:
+    (tmp_path / "tools_of_mine.py").write_text(
+        "from wakegate_worker import tool\n\n\n@tool()\ndef noop(attempt):\n    return None\n"
+    )
+    program = [str(Path(sys.executable).with_name("wakegate")), service]
+    with launched(tmp_path, program, **(SETTINGS | {"WAKEGATE_TOOLS": "tools_of_mine"})) as running:
+        until(lambda: READY in log(tmp_path))
+        running.terminate()
+        assert running.wait(15) == 0
+
+
+def test_two_signals_at_once_are_one(tmp_path: Path) -> None:
+    with started(tmp_path, "up", **SETTINGS) as up:
+        until(lambda: all(word in log(tmp_path) for word in WORKING))
+        pids = children(up)
+        os.kill(pids["worker"], signal.SIGSTOP)
+        up.send_signal(signal.SIGINT)
+        up.send_signal(signal.SIGTERM)
+        until(lambda: not is_running(pids["receiver"]))
+        assert is_running(pids["worker"])
+        os.kill(pids["worker"], signal.SIGCONT)
+        assert up.wait(15) == 0
+    assert "killing" not in log(tmp_path)
+    assert 'stopping; again to kill action=stop programs="receiver, worker"' in log(tmp_path)
 
 
 def test_up_killed_takes_its_programs_along(tmp_path: Path) -> None:
     with started(tmp_path, "up", **SETTINGS) as up:
-        until(lambda: "action=listening" in log(tmp_path) and "action=ready" in log(tmp_path))
+        until(lambda: all(word in log(tmp_path) for word in WORKING))
         pids = children(up)
         up.kill()
         up.wait()
@@ -146,12 +187,13 @@ def test_up_killed_takes_its_programs_along(tmp_path: Path) -> None:
 
 def test_a_second_signal_kills(tmp_path: Path) -> None:
     with started(tmp_path, "up", **SETTINGS) as up:
-        until(lambda: "action=listening" in log(tmp_path) and "action=ready" in log(tmp_path))
+        until(lambda: all(word in log(tmp_path) for word in WORKING))
         pids = children(up)
         os.kill(pids["worker"], signal.SIGSTOP)
         up.terminate()
         until(lambda: not is_running(pids["receiver"]))
         assert is_running(pids["worker"])
+        time.sleep(0.5)
         up.terminate()
         assert up.wait(15) == 0
     assert not is_running(pids["worker"])

@@ -53,9 +53,17 @@ def test_every_call_ends_as_it_must(tmp_path: Path) -> None:
     )
     took = time.monotonic() - began
     assert (ran.code, ran.err) == (0, ""), ran.out
-    found = re.findall(r"^ *(.+?) +\w+, \w+ +(\w+) +(\d+)× +(\d+) ", ran.out, flags=re.MULTILINE)
-    assert found == [(case.tells, str(case.ends), str(case.times), str(case.times)) for case in CASES]
-    assert ran.out.splitlines()[-1].startswith("All 8 calls ended as they must; 4 refunds were made")
+    row = r"^(.+?) +(?:approved, \w+|denied, \w+|cancelled|expired) +(\w+) +(\d)× +(\d)× +(\d) "
+    found = re.findall(row, ran.out, flags=re.MULTILINE)
+    assert [each[:2] + each[3:] for each in found] == [
+        (case.tells, str(case.ends), str(case.times), str(case.times)) for case in CASES
+    ]
+    assert [each[2] for each in found] == ["2", *["1"] * 8]
+    assert ran.out.splitlines()[-1].startswith("All 9 calls ended as they must; 5 refunds were made")
+    assert "delivers one notification a second time" in ran.out
+    assert "wakegate demo --keep DIR" in ran.out
+    assert all(len(line) <= 100 and line == line.rstrip() for line in ran.out.splitlines())
+    assert all(len(line) <= 80 for line in ran.out.splitlines() if "  " in line)
     assert list(temporary.iterdir()) == []
     assert not (tmp_path / "wakegate.db").exists()
     assert took < 30
@@ -63,7 +71,9 @@ def test_every_call_ends_as_it_must(tmp_path: Path) -> None:
 
 def test_what_is_kept_can_be_looked_at(tmp_path: Path) -> None:
     stage = tmp_path / "kept"
-    assert run(tmp_path, "demo", "--keep", str(stage)).code == 0
+    ran = run(tmp_path, "demo", "--keep", str(stage))
+    assert ran.code == 0
+    assert f"  wakegate --config {stage}/wakegate.toml execution list\n" in ran.out
     kept = environment(tmp_path)
     del kept["WAKEGATE_DATABASE"]
     listed = subprocess.run(
@@ -72,6 +82,12 @@ def test_what_is_kept_can_be_looked_at(tmp_path: Path) -> None:
     )  # fmt: skip
     assert listed.stdout.count('"execution_id"') == len(CASES)
     assert processes_of(stage) == []
+    resolving = next(line for line in ran.out.splitlines() if " resolve " in line)
+    settled = subprocess.run(
+        command(*resolving.replace("NAME", "Mira").replace("TEXT", "asked-the-bank").split()[1:]),
+        cwd=tmp_path, env=kept, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert settled.stdout.endswith(": in_doubt → succeeded (happened), by Mira\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

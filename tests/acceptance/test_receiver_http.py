@@ -11,7 +11,7 @@ import pytest
 
 from support.deliveries import Delivery
 from support.log_lines import captured_log
-from support.receivers import Client, Registered, Running, receiver_in, request_bytes
+from support.receivers import Client, Registered, Running, receiver_in, request_bytes, stalled, until
 
 CANARY = b"CANARY-7f3a"
 START = b"POST /aap/events HTTP/1.1\r\nhost: a\r\n"
@@ -33,6 +33,8 @@ MALFORMED = {
     "a folded header": START + b"x: y\r\n " + CANARY + b"\r\n\r\n",
     "a header that is too long": START + b"x: " + CANARY * 900 + b"\r\n\r\n",
     "too many headers": START + b"x: y\r\n" * 100 + b"\r\n",
+    "headers that are too large together": START + (b"x: " + CANARY * 700 + b"\r\n") * 5 + b"\r\n",
+    "headers that are too large and do not end": START + (b"x: " + CANARY * 700 + b"\r\n") * 5,
     "a target that is too long": b"POST /" + CANARY * 900 + b" HTTP/1.1\r\nhost: a\r\n\r\n",
     "no host": b"POST /aap/events HTTP/1.1\r\nx: " + CANARY + b"\r\n\r\n",
     "a NUL in a header": START + b"x: \x00" + CANARY + b"\r\n\r\n",
@@ -109,6 +111,34 @@ async def test_a_kept_connection_that_turns_to_garbage_is_closed(running: Runnin
         await client.send(b"\x00" + CANARY + b"\r\n\r\n")
         assert (await client.reply()).status == 400
         assert await client.ends() == b""
+
+
+async def test_what_waits_behind_a_request_is_bounded(running: Running, desk: Registered) -> None:
+    await running.post(desk.sender.notification())
+    ahead = START + (b"x: " + CANARY * 700 + b"\r\n") * 3 + b"\r\n"
+    async with Client(running.address) as client:
+        with stalled(running.settings):
+            await client.send(request_bytes(desk.sender.notification()))
+            await until(lambda: running.receiver.connections.busy == 1)
+            await client.send(ahead * 20)
+            await until(lambda: running.reasons() == ["malformed_http"])
+        assert (await client.reply()).status == 204
+        assert await client.ends() == b""
+
+
+async def test_requests_sent_ahead_within_the_bound_are_all_answered(running: Running, desk: Registered) -> None:
+    async with Client(running.address) as client:
+        await client.send(b"".join(request_bytes(desk.sender.notification()) for _ in range(100)))
+        assert [(await client.reply()).status for _ in range(100)] == [204] * 100
+
+
+async def test_a_body_after_a_refused_head_is_thrown_away_however_long(running: Running, desk: Registered) -> None:
+    delivery = desk.sender.notification().with_headers(content_type="text/plain", content_length="60000")
+    async with Client(running.address) as client:
+        await client.send(request_bytes(Delivery(delivery.headers, b"")))
+        assert (await client.reply()).status == 415
+        await client.send(b"x" * 60_000 + request_bytes(desk.sender.notification()))
+        assert (await client.reply()).status == 204
 
 
 BROKEN = {

@@ -11,6 +11,7 @@ import pytest
 
 from support.deliveries import Delivery, Sender, new_id
 from support.receivers import Client, Registered, Running, receiver_in, request_bytes, stalled, until
+from wakegate_receiver.protocol import HANG_UP_S, Connection
 from wakegate_schema.signing import SigningSecret
 
 
@@ -103,7 +104,71 @@ async def test_genuine_traffic_over_its_rate_does_not_spend_junks(running: Runni
     assert (await running.post(forged(desk))).status == 401
 
 
+async def keep_posting(running: Running, delivery: Delivery) -> None:
+    """Post the same again and again, on a new connection whenever one is closed."""
+    while True:
+        try:
+            async with Client(running.address) as client:
+                while True:
+                    await client.post(delivery)
+        except (OSError, EOFError):
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("what", ["wrong signatures", "a wrong path"])
+async def test_junk_on_every_connection_does_not_keep_genuine_deliveries_out(tmp_path: Path, what: str) -> None:
+    async with receiver_in(tmp_path, max_connections=32) as running:
+        desk = await running.register()
+        junk = forged(desk) if what == "wrong signatures" else desk.sender.raw(b"{}").with_headers(content_type="a/b")
+        crowd = [asyncio.create_task(keep_posting(running, junk)) for _ in range(48)]
+        await asyncio.sleep(0.5)
+        for _ in range(10):
+            began = time.monotonic()
+            assert (await running.post(desk.sender.notification())).status == 204
+            assert time.monotonic() - began < 1
+        for task in crowd:
+            task.cancel()
+        await asyncio.wait(crowd)
+        assert set(running.receiver.refusals.counts) >= {"evicted"}
+
+
+async def test_refusals_over_the_rate_are_kept_back_a_moment(running: Running) -> None:
+    async with Client(running.address) as client:
+        for late in [*[False] * 5, True]:
+            began = time.monotonic()
+            await client.send(b"GET /nothing HTTP/1.1\r\nhost: a\r\n\r\n")
+            assert (await client.reply()).status == 404
+            assert (time.monotonic() - began > 0.3) is late
+
+
+async def test_what_is_genuine_is_refused_at_once_whatever_the_rate_of_junk(running: Running, desk: Registered) -> None:
+    await statuses(running, *(forged(desk) for _ in range(20)))
+    async with Client(running.address) as client:
+        began = time.monotonic()
+        assert (await client.post(desk.sender.message({"type": "request.resolved", **of(desk)}))).status == 400
+        assert time.monotonic() - began < 0.3
+
+
+def of(desk: Registered) -> dict[str, str]:
+    return {"instance_id": desk.instance_id}
+
+
 # Slow clients
+
+
+async def test_a_peer_that_does_not_read_holds_no_socket_once_it_is_hung_up_on(
+    running: Running, desk: Registered
+) -> None:
+    async with Client(running.address) as client:
+        assert (await client.post(desk.sender.notification())).status == 204
+        (connection,) = running.receiver.connections
+        assert isinstance(connection, Connection)
+        assert connection.transport is not None
+        unread = b"x" * 50_000_000
+        connection.transport.write(unread)
+        connection.hang_up()
+        await asyncio.sleep(HANG_UP_S * 2)
+        assert len(await client.ends()) < len(unread)
 
 
 async def test_silent_clients_do_not_delay_a_genuine_delivery(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import random
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,26 @@ async def test_a_time_out_in_the_store_ends_no_other_request(running: Running, d
         with stalled(running.settings):
             assert (await client.post(desk.sender.notification())).status == 503
         assert (await client.post(desk.sender.notification())).status == 204
+
+
+# A37: somebody else has the database
+
+
+async def test_a_shell_that_keeps_the_database_locked_is_503_and_holds_up_nothing_else(
+    running: Running, desk: Registered
+) -> None:
+    await running.post(desk.sender.notification())
+    delivery = desk.sender.notification()
+    with closing(sqlite3.connect(running.settings.database_path, isolation_level=None)) as shell:
+        shell.execute("BEGIN IMMEDIATE")
+        locked = asyncio.create_task(running.post(delivery))
+        for _ in range(5):
+            async with asyncio.timeout(0.2):
+                assert (await running.post(delivery, "/elsewhere")).status == 404
+        reply = await locked
+        assert (reply.status, reply.reason) == (503, "store_timeout")
+        shell.execute("ROLLBACK")
+    assert (await running.post(delivery)).status == 204
 
 
 # A35, A36: events and requests

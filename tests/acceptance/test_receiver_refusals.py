@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import io
 import json
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,6 +111,37 @@ async def test_lines_that_are_no_refusals_are_left_out(tmp_path: Path) -> None:
     again = Refusals(path, clock.now)
     await again.load()
     assert len(again.entries()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("at", 10**400), ("at", -1), ("at", True), ("at", None), ("reason", ["x"]), ("status", {}), ("remote", 1)],
+)
+async def test_a_line_whose_values_are_not_a_refusals_is_left_out(tmp_path: Path, name: str, value: object) -> None:
+    path = tmp_path / "refusals.jsonl"
+    refusals = Refusals(path, clock.now)
+    refusals.note("not_json", Case(None))
+    await refusals.flush()
+    (entry,) = read_refusals(path)
+    with path.open("a") as file:
+        file.write(json.dumps(entry | {name: value}) + "\n")
+    assert read_refusals(path) == [entry]
+
+
+def test_a_pipe_in_the_files_place_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "refusals.jsonl")
+    assert read_refusals(tmp_path / "refusals.jsonl") == []
+
+
+async def test_a_link_in_the_files_place_is_replaced_not_followed(tmp_path: Path) -> None:
+    precious, path = tmp_path / "precious", tmp_path / "refusals.jsonl"
+    precious.write_text("precious")
+    path.symlink_to(precious)
+    refusals = Refusals(path, clock.now)
+    refusals.note("not_json", Case(None))
+    await refusals.flush()
+    assert precious.read_text() == "precious"
+    assert not path.is_symlink()
 
 
 async def test_neither_secrets_nor_what_was_sent_is_in_lines_or_file(tmp_path: Path, log: io.StringIO) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,10 +22,10 @@ from wakegate_schema.secret_files import SecretFileError
 from wakegate_schema.signing import SigningSecret
 from wakegate_schema.states import State
 from wakegate_schema.wake_targets import WakeTarget
-from wakegate_worker.outbound import Limits, open_session
-from wakegate_worker.waking import Delivered, RetryAt, Undelivered, WakeSender, ensure_wake_secret
+from wakegate_worker.outbound import Limits
+from wakegate_worker.wake_sender import Delivered, RetryAt, Undelivered, WakeSender, ensure_wake_secret
 
-SECRET = SigningSecret.generate()
+SECRET = SigningSecret(bytes(range(200, 232)))
 EXECUTION = an_execution(
     state=State.SUCCEEDED,
     reason="returned",
@@ -40,7 +39,7 @@ EXECUTION = an_execution(
 
 def a_wake(**changes: Any) -> Wake:
     wake = Wake(
-        wake_id=f"{EXECUTION.execution_id}.5",
+        wake_id=f"{EXECUTION.execution_id}_5",
         execution_id=EXECUTION.execution_id,
         number=5,
         target="my-harness",
@@ -53,12 +52,6 @@ def a_wake(**changes: Any) -> Wake:
         to_state=State.SUCCEEDED,
     )
     return replace(wake, **changes)
-
-
-@pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with open_session() as opened:
-        yield opened
 
 
 def sender(session: aiohttp.ClientSession, url: str) -> WakeSender:

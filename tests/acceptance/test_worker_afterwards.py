@@ -1,6 +1,5 @@
 """What the worker does beside the calls: cancels, wakes, sweeps, warnings and retention."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,6 @@ from support.workers import WorkerDesk, eventually
 from wakegate_schema import clock
 from wakegate_schema.states import State
 from wakegate_schema.store import Store
-
-
-@pytest.fixture
-async def peer() -> AsyncIterator[Peer]:
-    """A peer that answers."""
-    made = Peer()
-    async with made.serving():
-        yield made
-
-
-@pytest.fixture
-async def desk(store: Store, tmp_path: Path, peer: Peer) -> WorkerDesk:
-    """A desk at the peer."""
-    return await WorkerDesk(store, tmp_path, peer.url).open()
 
 
 async def owes_no_cancel(desk: WorkerDesk, execution_id: str) -> None:

@@ -2,8 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,22 +12,13 @@ from support.aap_peer import Peer, refusal
 from support.workers import WorkerDesk
 from wakegate_schema import clock, timestamps
 from wakegate_schema.states import State
-from wakegate_schema.store import Store
-from wakegate_worker.registry import load_tools
 
 
 @pytest.fixture
-async def peer() -> AsyncIterator[Peer]:
+def peer(peer: Peer) -> Peer:
     """A peer that approves everything at once, if nothing interferes."""
-    made = Peer(at_submission=lambda peer, request: peer.approve(request))
-    async with made.serving():
-        yield made
-
-
-@pytest.fixture
-async def desk(store: Store, tmp_path: Path, peer: Peer) -> WorkerDesk:
-    """A desk at the peer."""
-    return await WorkerDesk(store, tmp_path, peer.url).open()
+    peer.at_submission = lambda peer, request: peer.approve(request)
+    return peer
 
 
 def raw(body: bytes, status: int = 200, content_type: str = "application/json") -> Callable[[Peer], web.Response]:
@@ -88,6 +78,22 @@ async def test_an_answer_that_is_none_runs_nothing(desk: WorkerDesk, peer: Peer,
         saved = await desk.save()
         found = await desk.when(saved.execution_id, lambda execution: execution.problem is not None)
     assert found.state is State.SUBMITTING
+    assert desk.effects == []
+
+
+@pytest.mark.parametrize("name", NO_ANSWERS)
+async def test_an_answer_that_is_none_runs_nothing_after_a_notification_either(
+    desk: WorkerDesk, peer: Peer, name: str
+) -> None:
+    peer.at_submission = None
+    async with desk.worker():
+        saved = await desk.save()
+        waiting = await desk.until(saved.execution_id, State.WAITING)
+        peer.approve(peer.only())
+        always(NO_ANSWERS[name], peer)
+        await desk.notify(waiting.request_id or "")
+        found = await desk.when(saved.execution_id, lambda execution: execution.problem is not None)
+    assert found.state is State.WAITING
     assert desk.effects == []
 
 
@@ -192,12 +198,11 @@ async def test_a_call_that_this_build_cannot_run_waits_for_one_that_can_until_it
 
 
 async def test_another_build_takes_a_call_that_this_one_cannot_run(desk: WorkerDesk, peer: Peer) -> None:
-    assert "issue_refund" in load_tools(["support.worker_tools"])
     async with desk.worker(tools=()):
         saved = await desk.save()
         await desk.when(saved.execution_id, lambda execution: execution.problem == "tool_unknown")
-        async with desk.worker():
-            done = await desk.settled(saved.execution_id)
+    async with desk.worker():
+        done = await desk.settled(saved.execution_id)
     assert done.state is State.SUCCEEDED
     assert desk.effects == [saved.execution_id]
 

@@ -1,8 +1,10 @@
 """Workers killed by SIGKILL at the worst moments, and several at once: no effect is lost twice or had twice."""
 
 import asyncio
+import functools
+import random
+import resource
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,20 +16,6 @@ from support.workers import WorkerDesk, eventually
 from wakegate_schema import clock
 from wakegate_schema.states import State
 from wakegate_schema.store import Store
-
-
-@pytest.fixture
-async def peer() -> AsyncIterator[Peer]:
-    """A peer that answers."""
-    made = Peer()
-    async with made.serving():
-        yield made
-
-
-@pytest.fixture
-async def desk(store: Store, tmp_path: Path, peer: Peer) -> WorkerDesk:
-    """A desk at the peer."""
-    return await WorkerDesk(store, tmp_path, peer.url).open()
 
 
 async def kill(process: asyncio.subprocess.Process) -> None:
@@ -104,12 +92,66 @@ async def test_a_call_whose_worker_died_is_in_doubt_and_never_run_again(
 
 async def test_two_workers_run_fifty_due_calls_once_each(desk: WorkerDesk, peer: Peer) -> None:
     peer.at_submission = lambda peer, request: peer.approve(request)
-    tools = ("issue_refund", "issue_refund_sync")
-    saved = [await desk.save(tool=tools[n % 2], idempotency_key=new_id()) for n in range(50)]
-    async with desk.process(), desk.process():
+    saved = [await desk.save(tool="take_a_tenth", idempotency_key=new_id()) for _ in range(50)]
+    few = {"WAKEGATE_WORKER_CONCURRENCY": "3"}
+    async with desk.process(**few), desk.process(**few):
         for execution in saved:
             assert (await desk.settled(execution.execution_id, seconds=60)).state is State.SUCCEEDED
     assert sorted(desk.effects) == sorted(execution.execution_id for execution in saved)
+    assert all('"started"' in path.read_text() for path in desk.directory.glob("worker-*.log"))
+
+
+async def test_workers_killed_at_any_moment_run_no_call_twice_and_lose_none(desk: WorkerDesk, peer: Peer) -> None:
+    peer.at_submission = lambda peer, request: peer.approve(request)
+    moments, saved = random.Random(61), []
+    for _ in range(3):
+        saved += [await desk.save(tool=name) for name in ("issue_refund", "take_a_tenth") * 15]
+        enough = len(desk.effects) + 3
+        async with desk.process() as one, desk.process() as other:
+            await eventually(functools.partial(has_effects, desk, enough))
+            await asyncio.sleep(moments.random() * 0.1)
+            await asyncio.gather(kill(one), kill(other))
+    async with desk.process():
+        done = [await desk.settled(execution.execution_id, seconds=30) for execution in saved]
+    assert {execution.state for execution in done} <= {State.SUCCEEDED, State.IN_DOUBT}
+    assert len(desk.effects) == len(set(desk.effects))
+    assert {one.execution_id for one in done if one.state is State.SUCCEEDED} <= set(desk.effects)
+
+
+def has_effects(desk: WorkerDesk, count: int) -> bool:
+    return len(desk.effects) >= count
+
+
+async def test_a_worker_stopped_for_longer_than_its_lease_settles_the_doubt_when_it_goes_on(
+    desk: WorkerDesk, peer: Peer
+) -> None:
+    peer.at_submission = lambda peer, request: peer.approve(request)
+    saved = await desk.save(tool="take_a_second")
+    async with desk.process() as stopped:
+        await eventually(lambda: desk.effects == [saved.execution_id])
+        stopped.send_signal(signal.SIGSTOP)
+        async with desk.process():
+            doubtful = await desk.settled(saved.execution_id)
+        assert (doubtful.state, doubtful.reason) == (State.IN_DOUBT, "lease_lost")
+        stopped.send_signal(signal.SIGCONT)
+        await desk.until(saved.execution_id, State.SUCCEEDED)
+    assert desk.effects == [saved.execution_id]
+
+
+async def test_a_full_disk_starts_nothing_until_there_is_room(desk: WorkerDesk, peer: Peer) -> None:
+    saved = await desk.save()
+    async with desk.process() as process:
+        waiting = await desk.until(saved.execution_id, State.WAITING)
+        limits = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, limits[1]))
+        peer.approve(peer.only())
+        await desk.notify(waiting.request_id or "")
+        await asyncio.sleep(0.5)
+        assert (await desk.store.execution(saved.execution_id)).state is State.WAITING
+        assert desk.effects == []
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, limits)
+        assert (await desk.settled(saved.execution_id)).state is State.SUCCEEDED
+    assert desk.effects == [saved.execution_id]
 
 
 async def test_a_stop_waits_for_the_tool_and_records_its_outcome(desk: WorkerDesk, peer: Peer) -> None:
@@ -120,6 +162,7 @@ async def test_a_stop_waits_for_the_tool_and_records_its_outcome(desk: WorkerDes
         process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(process.wait(), 20) == 0
     assert (await desk.store.execution(saved.execution_id)).state is State.SUCCEEDED
+    assert '"tools": "take_a_second"' in desk.logs
 
 
 async def test_a_stop_gives_long_polls_back_at_once(store: Store, tmp_path: Path, peer: Peer) -> None:
@@ -141,7 +184,7 @@ async def test_a_second_signal_stops_at_once(desk: WorkerDesk, peer: Peer) -> No
     async with desk.process() as process:
         await eventually(lambda: desk.effects == [saved.execution_id])
         process.send_signal(signal.SIGTERM)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.6)
         assert process.returncode is None
         process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(process.wait(), 10) == 0

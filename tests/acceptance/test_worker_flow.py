@@ -1,6 +1,7 @@
 """From a saved call to its outcome: every way a decision can go, with a real store and real HTTP."""
 
-from collections.abc import AsyncIterator
+import asyncio
+import functools
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -18,20 +19,6 @@ from wakegate_schema import clock, timestamps
 from wakegate_schema.downstream import downstream_key
 from wakegate_schema.states import State
 from wakegate_schema.store import Store
-
-
-@pytest.fixture
-async def peer() -> AsyncIterator[Peer]:
-    """A peer that answers."""
-    made = Peer()
-    async with made.serving():
-        yield made
-
-
-@pytest.fixture
-async def desk(store: Store, tmp_path: Path, peer: Peer) -> WorkerDesk:
-    """A desk at the peer."""
-    return await WorkerDesk(store, tmp_path, peer.url).open()
 
 
 async def test_a_call_approved_by_policy_runs_once(store: Store, tmp_path: Path) -> None:
@@ -93,10 +80,14 @@ async def test_long_polls_leave_room_for_other_calls(store: Store, tmp_path: Pat
     async with desk.worker(worker_concurrency=1):
         for count in range(1, 5):
             await desk.save(idempotency_key=new_id())
-            await eventually(lambda count=count: sum("?wait=" in read for read in peer.reads) == count, seconds=0.9)
+            await eventually(functools.partial(has_polls, peer, count), seconds=0.9)
         peer.at_submission = lambda peer, request: peer.approve(request)
         saved = await desk.save(idempotency_key=new_id())
         assert (await desk.settled(saved.execution_id, seconds=2)).state is State.SUCCEEDED
+
+
+def has_polls(peer: Peer, count: int) -> bool:
+    return sum("?wait=" in read for read in peer.reads) == count
 
 
 async def test_a_provider_that_holds_no_polls_is_not_asked_without_pause(
@@ -138,6 +129,18 @@ async def test_a_notification_that_came_first_is_not_lost(desk: WorkerDesk, peer
     assert done.state is State.SUCCEEDED
     assert peer.submissions == [saved.idempotency_key] * 2
     assert [found.state for _, found in await store.notifications()] == ["handled"]
+
+
+async def test_several_events_about_one_request_start_its_call_once(desk: WorkerDesk, peer: Peer, store: Store) -> None:
+    async with desk.worker():
+        saved = await desk.save()
+        waiting = await desk.until(saved.execution_id, State.WAITING)
+        peer.approve(peer.only())
+        await asyncio.gather(*(desk.notify(waiting.request_id or "") for _ in range(5)))
+        assert (await desk.settled(saved.execution_id, seconds=5)).state is State.SUCCEEDED
+        await desk.notify(waiting.request_id or "")
+    assert desk.effects == [saved.execution_id]
+    assert {found.state for _, found in await store.notifications()} == {"handled"}
 
 
 async def test_a_request_still_pending_at_its_notification_is_looked_at_again_soon(
@@ -366,7 +369,7 @@ async def test_what_could_not_be_submitted_in_eight_days_is_unobtained(store: St
 
 async def test_what_could_not_even_be_begun_in_eight_days_is_unobtained(desk: WorkerDesk, store: Store) -> None:
     sealed = (await store.instance(desk.provider, desk.instance_id)).sealed_credential or b""
-    await store.park_instance(desk.provider, desk.instance_id, "credential_refused", clock.now(), sealed)
+    await store.park_instance(desk.provider, desk.instance_id, "credential_refused", sealed)
     saved = await desk.save(at=clock.now() - 9 * clock.DAY)
     async with desk.worker():
         done = await desk.settled(saved.execution_id)

@@ -17,6 +17,7 @@ from wakegate_schema.wire import ApprovalRequest, parse_object
 from wakegate_worker.clocks import ClockVerdict
 from wakegate_worker.decisions import Reading
 from wakegate_worker.host_clock import HostClock
+from wakegate_worker.keeping import Keeping
 from wakegate_worker.recording import Recorder
 from wakegate_worker.registry import load_tools
 from wakegate_worker.starting import Starting
@@ -38,11 +39,12 @@ class Bench:
         self._readings = 0
         self.stop = Stop()
         self.clock = HostClock(store, host="here", now=lambda: clock.now() + self.wall)
-        self.recorder = Recorder(store, lease_s=2.0, now=clock.now, woken=asyncio.Event(), doubted=asyncio.Event())
+        self.recorder = Recorder(store, now=clock.now, woken=asyncio.Event(), doubted=asyncio.Event())
         self.starting = Starting(
             store,
             load_tools(["support.worker_tools"]),
             threads=Threads(4),
+            keeping=Keeping(store, lease_s=2.0, now=clock.now),
             recorder=self.recorder,
             clock=self.clock,
             lease_s=2.0,
@@ -125,6 +127,23 @@ async def test_an_approval_that_ends_during_the_start_is_spent_without_a_call(be
     assert bench.effects == []
 
 
+async def test_a_process_that_was_held_up_for_a_lease_begins_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = bench.store.start
+
+    async def held_up(lease: Lease, approval: Approval, at: int, until: int) -> Execution | None:
+        started = await start(lease, approval, at, until)
+        bench.wall = 3 * clock.SECOND
+        return started
+
+    monkeypatch.setattr(bench.store, "start", held_up)
+    waiting = await bench.waiting()
+    done = await bench.start(waiting)
+    assert (done.state, done.reason) == (State.LAPSED, "start_too_slow")
+    assert bench.effects == []
+
+
 async def test_a_clock_set_back_permits_no_start(bench: Bench) -> None:
     waiting = await bench.waiting()
     await bench.starting.check_time(approved(), read_now(waiting))
@@ -195,6 +214,19 @@ async def test_an_outcome_is_told_until_the_store_has_it(bench: Bench, monkeypat
     monkeypatch.setattr(bench.store, "finish", failing)
     assert (await bench.start(await bench.waiting())).state is State.SUCCEEDED
     assert refusals == []
+
+
+async def test_a_second_entry_whose_answer_is_lost_does_not_take_the_first_for_its_own(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = await bench.waiting(tool="take_a_tenth")
+    first = asyncio.create_task(bench.start(waiting))
+    while not bench.effects:
+        await asyncio.sleep(0.01)
+    lose_start(bench, monkeypatch, committed=False)
+    await bench.start(waiting)
+    await first
+    assert bench.effects == [waiting.execution_id]
 
 
 async def test_a_stop_that_was_asked_for_starts_nothing(bench: Bench) -> None:

@@ -20,8 +20,7 @@ from wakegate_adapter import (
     State,
     Taken,
 )
-from wakegate_adapter.permissions import host_name
-from wakegate_schema import clock
+from wakegate_schema import clock, clock_mark
 from wakegate_schema.clock import HOUR, SECOND
 from wakegate_schema.records import Approval
 from wakegate_schema.store import Store, open_store
@@ -188,7 +187,7 @@ async def test_an_approval_that_ends_while_the_claim_is_committed_is_not_used(
 
 async def test_a_clock_behind_what_this_host_has_shown_starts_nothing(adapter: Adapter, store: Store) -> None:
     execution_id = await permitted(adapter, store)
-    await store.mark_clock(host_name(), clock.now() + HOUR)
+    await store.mark_clock(clock_mark.host_name(), clock.now() + HOUR)
     async with adapter.claim(execution_id) as attempt:
         assert (attempt.permitted, attempt.refusal) == (False, "clock_behind")
         assert "reset the mark" in attempt.explanation
@@ -476,7 +475,7 @@ async def test_log_lines_name_the_call_and_never_its_contents_and_leave_stdout_a
     async with adapter.claim(execution_id) as attempt:
         attempt.succeed("refunded to DE02")
     lines = [record.getMessage() for record in caplog.records if record.name == "wakegate_adapter"]
-    assert [line.split(" action=")[0] for line in lines] == ["event=claimed", "event=finished"]
+    assert [line.split(" (action=")[0] for line in lines] == ["wakegate: claimed", "wakegate: finished"]
     assert all(execution_id in line for line in lines)
     assert "DE02" not in caplog.text
     assert capsys.readouterr().out == ""

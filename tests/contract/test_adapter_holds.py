@@ -289,6 +289,22 @@ async def test_a_call_that_has_run_is_returned_and_not_run_again(
     assert refunds.done == [4900]
 
 
+async def test_a_hold_tried_again_after_an_error_does_not_run_the_call_again(adapter: Adapter, store: Store) -> None:
+    ran: list[int] = []
+
+    async def run(amount: int) -> None:
+        ran.append(amount)
+        raise ConnectionResetError
+
+    call = a_call(key="k")
+    held = asyncio.create_task(adapter.hold(call, run=run))
+    await decide(store)
+    assert (await held).state is State.IN_DOUBT
+    for _ in range(2):
+        assert (await adapter.hold(call, run=run)).state is State.IN_DOUBT
+    assert ran == [4900]
+
+
 async def test_a_call_that_somebody_else_holds_is_left_to_them(
     adapter: Adapter, store: Store, refunds: Refunds
 ) -> None:

@@ -9,7 +9,7 @@ from support.desk import Desk, approved, new_id
 from wakegate_schema import clock
 from wakegate_schema.records import Claimed, Closing, Lease, Outcome, RequestIdentity
 from wakegate_schema.states import State
-from wakegate_schema.store import InvariantViolated, KeyConflict, NotAllowed, NotFound, Store
+from wakegate_schema.store import InvariantViolated, KeyConflict, NotAllowed, NotFound, Store, open_store
 
 FAR = 30 * clock.DAY
 
@@ -56,6 +56,27 @@ async def test_an_old_key_finds_that_it_has_run_long_after_retention(desk: Desk,
     assert (replayed.execution_id, replayed.state, replayed.arguments) == (waiting.execution_id, State.SUCCEEDED, None)
     with pytest.raises(KeyConflict):
         await store.save(replace(suspension, arguments=b"{}"))
+
+
+async def test_a_payload_stays_while_a_cancel_may_have_to_submit_it_again(desk: Desk, store: Store) -> None:
+    submitting = await desk.submitting()
+    await store.abandon(submitting.execution_id, "closed", "harness", clock.now())
+    later = clock.now() + FAR
+    assert (await store.prune(later, later)).payloads == 0
+    (owing,) = await store.lease_cancels(1, later, later + 1)
+    assert owing.arguments == submitting.arguments
+    await store.cancel_settled(owing.execution_id)
+    assert (await store.prune(later, later)).payloads == 1
+
+
+async def test_a_payload_stays_while_a_wake_is_owed(desk: Desk, store: Store) -> None:
+    saved = await desk.save(wake="my-harness")
+    await store.abandon(saved.execution_id, "closed", "harness", clock.now())
+    later = clock.now() + FAR
+    assert (await store.prune(later, later)).payloads == 0
+    (wake,) = await store.lease_wakes(1, later, later + 1)
+    await store.wake_delivered(wake.wake_id, later)
+    assert (await store.prune(later, later)).payloads == 1
 
 
 async def test_an_unknown_or_retired_instance_saves_nothing(desk: Desk, store: Store) -> None:
@@ -123,6 +144,21 @@ async def test_fifty_claims_at_once_have_one_winner(desk: Desk, store: Store) ->
         *(store.claim(permitted.execution_id, f"claim-{i}", now, now + FAR, 0) for i in range(50))
     )
     assert len([c for c in claims if isinstance(c, Claimed)]) == 1
+
+
+@pytest.mark.parametrize("position", [0, 5, 50])
+async def test_of_fifty_claims_and_an_abandonment_at_once_one_wins(
+    desk: Desk, store: Store, database: str, position: int
+) -> None:
+    permitted = await desk.permitted()
+    now = clock.now()
+    async with await open_store(database, mode="use") as other:
+        acts = [(store, other)[i % 2].claim(permitted.execution_id, f"claim-{i}", now, now + FAR, 0) for i in range(50)]
+        abandoning = other.abandon(permitted.execution_id, "closed", "operator:me", now)
+        answers = await asyncio.gather(*acts[:position], abandoning, *acts[position:], return_exceptions=True)
+    done = await store.execution(permitted.execution_id)
+    claimed = [answer for answer in answers if isinstance(answer, Claimed)]
+    assert len(claimed) + (done.state is State.ABANDONED) == 1
 
 
 async def test_a_repeated_claim_returns_the_same_attempt(desk: Desk, store: Store) -> None:
@@ -251,8 +287,19 @@ async def test_wakes_are_owed_by_the_database_itself(desk: Desk, store: Store) -
     assert await store.lease_wakes(10, now, now + FAR) == []
     await store.wake_delivered(wakes[0].wake_id, now)
     await store.wake_failed(wakes[1].wake_id, None, "no_such_target")
-    assert await store.count_wakes() == {"delivered": 1, "undelivered": 1}
-    assert (await store.wakes(waiting.execution_id))[1].problem == "no_such_target"
+    told = await store.wakes(waiting.execution_id)
+    assert [(w.state, w.problem) for w in told] == [("delivered", None), ("undelivered", "no_such_target")]
+
+
+async def test_a_wake_that_one_gave_up_and_another_delivered_is_delivered(desk: Desk, store: Store) -> None:
+    saved = await desk.save(wake="my-harness")
+    await store.abandon(saved.execution_id, "closed", "harness", clock.now())
+    now = clock.now()
+    (wake,) = await store.lease_wakes(1, now, now + clock.SECOND)
+    await store.wake_failed(wake.wake_id, None, "timeout")
+    await store.wake_delivered(wake.wake_id, now)
+    assert [w.state for w in await store.wakes(saved.execution_id)] == ["delivered"]
+    assert await store.lease_wakes(1, now + FAR, now + FAR) == []
 
 
 async def test_a_harness_that_asks_is_not_woken(desk: Desk, store: Store) -> None:

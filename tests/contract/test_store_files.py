@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import sqlite3
 import stat
 from contextlib import closing
@@ -11,9 +12,20 @@ import pytest
 
 from support.desk import Desk, new_id
 from wakegate_schema import clock
-from wakegate_schema.store import StoreMisplaced, StoreMissing, StoreOutdated, StoreUnavailable, open_store
-from wakegate_schema.store.opening import Mode, sqlite_path
+from wakegate_schema.setting_types import sqlite_path
+from wakegate_schema.store import (
+    StoreMisplaced,
+    StoreMissing,
+    StoreOutdated,
+    StoreUnavailable,
+    StoreVanished,
+    open_store,
+    placement,
+)
+from wakegate_schema.store.opening import Mode
 from wakegate_schema.store.placement import filesystem
+from wakegate_schema.store.sqlite import connect
+from wakegate_schema.store.turn import TurnLock
 
 
 @pytest.mark.parametrize("mode", ["use", "read"])
@@ -110,9 +122,12 @@ async def test_what_waits_is_committed_before_the_store_closes(database: str) ->
     assert {(await arrival).kind for arrival in arrivals} == {"saved"}
 
 
-async def test_too_much_waiting_is_refused_at_once(desk: Desk) -> None:
+async def test_too_much_waiting_is_refused_at_once(desk: Desk, database: str) -> None:
     at = clock.now()
-    answers = await asyncio.gather(*(desk.store.mark_clock("host", at) for _ in range(12_000)), return_exceptions=True)
+    with TurnLock(sqlite_path(database), mode=0o660):
+        calls = [asyncio.ensure_future(desk.store.mark_clock("host", at)) for _ in range(12_000)]
+        await asyncio.sleep(0)
+    answers = await asyncio.gather(*calls, return_exceptions=True)
     refused = [a for a in answers if isinstance(a, StoreUnavailable)]
     assert 0 < len(refused) < 12_000
     assert {r.reason for r in refused} == {"overloaded"}
@@ -128,3 +143,144 @@ def test_the_filesystem_of_a_folder_is_that_of_its_nearest_mount() -> None:
     assert filesystem(Path("/srv/my data/local/deep"), mounts) == "xfs"
     assert filesystem(Path("/srv/my database"), mounts) == "ext4"
     assert filesystem(Path("/srv"), "") == ""
+
+
+async def test_nothing_is_acknowledged_into_a_wal_that_was_removed(desk: Desk, database: str) -> None:
+    path = sqlite_path(database)
+    acknowledged = [desk.arrival(new_id()) for _ in range(3)]
+    for arrival in acknowledged:
+        await desk.store.record(arrival)
+    await desk.store.changed(-1, 0)
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink()
+    for _ in range(3):
+        with pytest.raises(StoreVanished, match="stop every process"):
+            await desk.store.record(desk.arrival(new_id()))
+    await desk.store.close()
+    async with await open_store(database, mode="read") as store:
+        found = {n.event_id for _, n in await store.notifications()}
+    assert {arrival.event_id for arrival in acknowledged} <= found, "the last to close saves what the WAL held"
+
+
+async def test_a_replaced_file_is_the_one_that_is_read_written_and_listened_to(
+    desk: Desk, database: str, tmp_path: Path
+) -> None:
+    other, path = tmp_path / "other.db", sqlite_path(database)
+    async with await open_store(f"sqlite:///{other}", mode="service") as second:
+        replacing = await Desk(second, name="replacing").open()
+    here = Desk(desk.store, instance_id=replacing.instance_id, registration_id=replacing.registration_id)
+    await desk.store.record(desk.arrival(new_id()))
+    number = await desk.store.changed(-1, 0)
+    assert len(await desk.store.notifications()) == 1
+    other.rename(path)
+    with pytest.raises(StoreUnavailable):
+        await desk.store.probe()
+    for use in (desk.store.probe, desk.store.instances):
+        with pytest.raises(StoreVanished, match="still the old one's"):
+            await use()
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink()
+    assert [i.name for i in await desk.store.instances()] == ["replacing"]
+    heard = await desk.store.changed(number, 5)
+    assert heard != number
+    assert (await desk.store.record(here.arrival(new_id()))).kind == "saved"
+    assert await desk.store.changed(heard, 5) != heard
+
+
+async def test_a_full_disk_refuses_and_room_heals(desk: Desk, database: str) -> None:
+    path = sqlite_path(database)
+    acknowledged = set()
+
+    async def fill() -> None:
+        for _ in range(100):
+            arrival = desk.arrival(new_id(), body=b"x" * 4_000)
+            await desk.store.record(arrival)
+            acknowledged.add(arrival.event_id)
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    wal = path.with_name(path.name + "-wal").stat().st_size
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (wal + 100_000, hard))
+        with pytest.raises(StoreUnavailable):
+            await fill()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert acknowledged
+    assert (await desk.store.record(desk.arrival(new_id()))).kind == "saved"
+    assert acknowledged <= {n.event_id for _, n in await desk.store.notifications()}
+
+
+async def test_the_wal_is_taken_in_again_once_a_long_reader_ends(desk: Desk, database: str) -> None:
+    path = sqlite_path(database)
+    wal = path.with_name(path.name + "-wal")
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM notification").fetchall()
+        for _ in range(40):
+            await asyncio.gather(*(desk.store.record(desk.arrival(new_id(), body=b"x" * 4_000)) for _ in range(50)))
+        grown = wal.stat().st_size
+    for _ in range(20):
+        await asyncio.gather(*(desk.store.record(desk.arrival(new_id(), body=b"x" * 4_000)) for _ in range(50)))
+    assert grown > 8_000_000
+    assert wal.stat().st_size < grown + 2_000_000, "used again from its beginning"
+
+
+async def test_a_store_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+    for mode in ("service", "use"):
+        with pytest.raises(StoreUnavailable, match="cannot be used"):
+            await open_store(f"sqlite:///{tmp_path}/{'x' * 300}.db", mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["use", "read"])
+async def test_looking_at_a_foreign_database_leaves_it_as_it_is(database: str, mode: Mode) -> None:
+    with closing(sqlite3.connect(sqlite_path(database))) as raw, raw:
+        raw.execute("CREATE TABLE theirs (a)")
+    before = sqlite_path(database).read_bytes()
+    with pytest.raises(StoreOutdated):
+        await open_store(database, mode=mode)
+    assert sqlite_path(database).read_bytes() == before
+
+
+async def test_a_relative_path_stays_the_same_file_when_the_process_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    async with await open_store("sqlite:///wakegate.db", mode="service") as store:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        await store.probe()
+        assert await store.registrations() == []
+
+
+async def test_who_waits_for_a_change_hears_that_the_store_is_closed(database: str) -> None:
+    opened = await open_store(database, mode="service")
+    waiting = asyncio.ensure_future(opened.changed(await opened.changed(-1, 0), 30))
+    await asyncio.sleep(0)
+    await opened.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await waiting
+
+
+@pytest.mark.parametrize(
+    "kind", ["nfs4", "cifs", "virtiofs", "9p", "fakeowner", "vboxsf", "fuse.grpcfuse", "fuse.sshfs"]
+)
+async def test_a_folder_that_is_not_on_a_local_disk_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"22 1 254:0 / / rw - ext4 /dev/vda rw\n30 22 0:40 / {folder} rw - {kind} there rw\n")
+    monkeypatch.setattr(placement, "_MOUNTS", mounts)
+    with pytest.raises(StoreMisplaced, match=kind):
+        await open_store(f"sqlite:///{folder}/wakegate.db", mode="service")
+    assert list(folder.iterdir()) == []
+    await (await open_store(f"sqlite:///{tmp_path}/wakegate.db", mode="service")).close()
+
+
+def test_every_commit_waits_until_the_disk_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "some.db"
+    path.touch()
+    with closing(connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2

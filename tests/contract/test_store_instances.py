@@ -106,7 +106,7 @@ async def test_retiring_abandons_what_is_unfinished_and_erases_the_credential(de
 async def test_a_new_credential_unparks_and_makes_due_what_waited(desk: Desk, store: Store) -> None:
     waiting = await desk.waiting()
     now = clock.now()
-    await store.park_instance(desk.provider, desk.instance_id, "http_401", now, b"sealed token")
+    await store.park_instance(desk.provider, desk.instance_id, "http_401", b"sealed token")
     assert (await store.instance(desk.provider, desk.instance_id)).state == "parked"
     await store.release(waiting.lease, now + 30 * clock.DAY, "instance_parked", now)
     await store.set_credential(desk.provider, desk.instance_id, b"new", now + clock.DAY, now)
@@ -118,7 +118,7 @@ async def test_a_new_credential_unparks_and_makes_due_what_waited(desk: Desk, st
 
 async def test_a_credential_replaced_meanwhile_is_not_parked(desk: Desk, store: Store) -> None:
     await store.set_credential(desk.provider, desk.instance_id, b"new", None, clock.now())
-    await store.park_instance(desk.provider, desk.instance_id, "http_401", clock.now(), b"sealed token")
+    await store.park_instance(desk.provider, desk.instance_id, "http_401", b"sealed token")
     assert (await store.instance(desk.provider, desk.instance_id)).state == "active"
 
 

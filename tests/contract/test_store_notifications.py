@@ -1,14 +1,18 @@
 """An acknowledged notification is on record, once, and its execution hears of it."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from support.desk import Desk, approved, new_id
 from wakegate_schema import clock
-from wakegate_schema.records import Notification, Receipt, RequestIdentity
-from wakegate_schema.store import Store, open_store
+from wakegate_schema.records import Closing, Notification, Receipt, RequestIdentity
+from wakegate_schema.setting_types import sqlite_path
+from wakegate_schema.states import State
+from wakegate_schema.store import InvariantViolated, Store, open_store
 
 
 async def only(store: Store) -> Notification:
@@ -105,6 +109,35 @@ async def test_a_notification_that_comes_before_the_request_id_is_applied(desk: 
     assert [e.execution_id for e in await store.lease_due("w", 1, clock.now(), now + clock.MINUTE)] == [waiting_id]
 
 
+@pytest.mark.parametrize("late", [0, clock.HOUR])
+async def test_a_hint_is_not_lost_to_a_clock_that_is_ahead_of_the_lease(desk: Desk, store: Store, late: int) -> None:
+    waiting = await desk.waiting()
+    at = clock.now()
+    await store.record(desk.arrival(waiting.request_id or "", received_at=at + clock.MINUTE + late))
+    assert await store.release(waiting.lease, at + clock.DAY, None, at)
+    assert [e.execution_id for e in await store.lease_due("w", 1, at, at + 1)] == [waiting.execution_id]
+
+
+async def test_a_new_credential_under_a_lease_is_not_lost_by_its_release(desk: Desk, store: Store) -> None:
+    waiting = await desk.waiting()
+    at = clock.now()
+    await store.set_credential(desk.provider, desk.instance_id, b"new", None, at + clock.HOUR)
+    assert await store.release(waiting.lease, at + clock.DAY, "credential_refused", at)
+    assert [e.execution_id for e in await store.lease_due("w", 1, at, at + 1)] == [waiting.execution_id]
+
+
+@pytest.mark.parametrize("end", [State.REFUSED, State.UNOBTAINED])
+async def test_a_notification_for_a_call_that_ended_before_its_id_was_known_is_handled(
+    desk: Desk, store: Store, end: State
+) -> None:
+    submitting, request_id, now = await desk.submitting(), new_id(), clock.now()
+    await store.record(desk.arrival(request_id))
+    await store.close_unstarted(submitting.lease, Closing(end, "x", cancel=True), now)
+    await store.attach(submitting.execution_id, RequestIdentity(request_id, now, now + clock.HOUR), now)
+    found = await only(store)
+    assert (found.state, found.reason) == ("handled", end)
+
+
 async def test_a_notification_is_handled_when_its_execution_is_decided(desk: Desk, store: Store) -> None:
     waiting = await desk.waiting()
     await store.record(desk.arrival(waiting.request_id or ""))
@@ -160,3 +193,20 @@ async def test_notifications_go_eight_days_after_the_later_of_receipt_and_creati
     assert len(await store.notifications()) == 1
     pruned = await store.prune(now + 8 * clock.DAY + clock.HOUR, now)
     assert (pruned.notifications, await store.notifications()) == (1, [])
+
+
+async def test_a_notification_whose_execution_cannot_be_made_due_is_not_recorded(
+    desk: Desk, store: Store, database: str
+) -> None:
+    waiting = await desk.waiting()
+    arrival = desk.arrival(waiting.request_id or "")
+    with closing(sqlite3.connect(sqlite_path(database), isolation_level=None)) as raw:
+        raw.execute("CREATE TRIGGER fault BEFORE UPDATE ON execution BEGIN SELECT RAISE(ABORT, 'fault'); END")
+        with pytest.raises(InvariantViolated):
+            await store.record(arrival)
+        assert await store.notifications() == []
+        raw.execute("DROP TRIGGER fault")
+    assert (await store.record(arrival)).kind == "saved", "a repeat must not pass for a duplicate"
+    now = clock.now()
+    await store.release(waiting.lease, now + clock.HOUR, None, now)
+    assert (await desk.lease(waiting.execution_id)).execution_id == waiting.execution_id

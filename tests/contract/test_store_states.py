@@ -10,9 +10,9 @@ import pytest
 from support.desk import Desk, approved
 from wakegate_schema import clock
 from wakegate_schema.records import Closing, Outcome
+from wakegate_schema.setting_types import sqlite_path
 from wakegate_schema.states import ARROWS, State
 from wakegate_schema.store import NotAllowed, Store
-from wakegate_schema.store.opening import sqlite_path
 
 S = State
 
@@ -101,6 +101,7 @@ async def test_a_person_settles_what_is_in_doubt(desk: Desk, store: Store, happe
     settled = await store.settle(doubtful.execution_id, happened=happened, by="mika", note="asked", at=clock.now())
     assert settled.state is to
     assert (await store.transitions(doubtful.execution_id))[-1].actor == "operator:mika"
+    assert (settled.resolution_note, settled.error) == ("asked", doubtful.error)
 
 
 async def test_the_attempts_own_late_word_settles_what_is_in_doubt(desk: Desk, store: Store) -> None:
@@ -117,6 +118,13 @@ async def test_a_late_word_against_a_persons_is_kept_as_an_anomaly(desk: Desk, s
     assert late.state is S.FAILED
     (anomaly,) = await store.anomalies()
     assert (anomaly.kind, anomaly.subject_id) == ("late_word", doubtful.execution_id)
+
+
+async def test_a_late_word_that_says_nothing_is_no_anomaly(desk: Desk, store: Store) -> None:
+    doubtful = await desk.in_doubt()
+    await store.settle(doubtful.execution_id, happened=True, by="mika", note="asked", at=clock.now())
+    assert (await store.finish(doubtful.lease, Outcome("in_doubt", "timeout"), clock.now())).state is S.SUCCEEDED
+    assert await store.anomalies() == []
 
 
 async def test_a_probe_settles_only_what_is_in_doubt(desk: Desk, store: Store) -> None:
@@ -191,6 +199,12 @@ async def test_the_database_refuses_to_change_what_was_saved_decided_and_started
     started = await desk.started()
     with pytest.raises(sqlite3.IntegrityError):
         raw.execute(f"UPDATE execution SET {change} WHERE execution_id = ?", (started.execution_id,))
+
+
+async def test_the_database_refuses_to_let_an_undecided_call_never_be_due(desk: Desk, raw: sqlite3.Connection) -> None:
+    waiting = await desk.waiting()
+    with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+        raw.execute("UPDATE execution SET due_at = NULL WHERE execution_id = ?", (waiting.execution_id,))
 
 
 async def test_the_database_refuses_a_second_start(desk: Desk, raw: sqlite3.Connection) -> None:

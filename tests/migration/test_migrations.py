@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from wakegate_schema.setting_types import sqlite_path
 from wakegate_schema.store import migrations, open_store
-from wakegate_schema.store.opening import sqlite_path
+from wakegate_schema.store.engine import SqliteEngine
 from wakegate_schema.store.queries import load
-from wakegate_schema.store.sqlite import SqliteEngine, create
+from wakegate_schema.store.sqlite import create
 
 
 def objects(path: Path) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The `wakegate` command in tests: in this process for most, in one of its own where signals and pipes matter."""
 
+import io
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from wakegate_console.cli import main
+from wakegate_schema import logs
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,9 @@ class Console:
         self.directory = directory
         self.database = f"sqlite:///{directory}/wakegate.db"
         self._capsys = capsys
+        logs.configure(
+            "json", io.StringIO()
+        )  # services that run beside it in this process write no line into its output
         self.set = monkeypatch.setenv
         for name in [name for name in os.environ if name.startswith("WAKEGATE_")]:
             monkeypatch.delenv(name)

@@ -1,5 +1,6 @@
 """Tools of a refund desk whose effects can be counted: each writes a line to a file before anything else."""
 
+import asyncio
 import os
 import signal
 import time
@@ -112,6 +113,13 @@ async def lose_the_answer(attempt: Attempt, amount: int) -> NoReturn:
     if amount:
         effect(attempt)
     raise ConnectionResetError
+
+
+@tool()
+async def take_a_tenth(attempt: Attempt, amount: int) -> None:
+    """Take a tenth of a second."""
+    effect(attempt)
+    await asyncio.sleep(0.1)
 
 
 @tool(timeout=10)

@@ -136,8 +136,8 @@ class WorkerDesk:
             yield
 
     @asynccontextmanager
-    async def process(self, **changes: str) -> AsyncIterator[asyncio.subprocess.Process]:
-        """Run a worker in a process of its own; killed at the end, if it still runs."""
+    async def process(self, output: int | None = None, /, **changes: str) -> AsyncIterator[asyncio.subprocess.Process]:
+        """Run a worker in a process of its own, logging to a file descriptor; killed at the end, if it still runs."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEGATE_")}
         environment = kept | {
             "PYTHONPATH": str(Path(__file__).parents[1]),
@@ -148,9 +148,10 @@ class WorkerDesk:
             worker_tools.VARIABLE: str(self.effects_path),
             **changes,
         }
-        with (self.directory / f"worker-{new_id()}.log").open("wb") as output:
+        with (self.directory / f"worker-{new_id()}.log").open("wb") as file:
+            to = output or file.fileno()
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", PROGRAM, env=environment, cwd=self.directory, stderr=output, stdout=output
+                sys.executable, "-c", PROGRAM, env=environment, cwd=self.directory, stderr=to, stdout=to
             )
         try:
             yield process

@@ -53,7 +53,7 @@ def test_without_any_word_the_error_says_what_to_set() -> None:
     "url", ["", "postgresql://db/wakegate", "http://127.0.0.1:8080", "sqlite:///", "sqlite://x.db"]
 )
 def test_an_unusable_database_is_refused_by_the_variables_name(url: str) -> None:
-    with pytest.raises(NotConfigured, match=r"^WAKEGATE_DATABASE "):
+    with pytest.raises(NotConfigured, match=r"^WAKEGATE_DATABASE: "):
         database_url(None, {"WAKEGATE_DATABASE": url})
 
 

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from wakegate_adapter import Call, CallRefused
 from wakegate_adapter.call import ARGUMENTS_LIMIT, CONTEXT_LIMIT, REASONING_LIMIT
 from wakegate_adapter.exact_json import MAX_DEPTH, NotJson, encode
-from wakegate_adapter.outcomes import MESSAGE_LIMIT, failed, succeeded, untold
+from wakegate_adapter.outcomes import failed, succeeded, untold
 from wakegate_schema import strict_json
+from wakegate_schema.outcome_texts import MESSAGE_LIMIT
 
 
 class Colour(StrEnum):
@@ -143,8 +144,8 @@ def test_what_the_standard_library_writes_as_plain_json_is_taken_as_such() -> No
         ({"a": {True: "x"}}, "arguments.a", "not_json"),
         ({"a": "\ud800"}, "arguments.a", "lone_surrogate"),
         ({"a": {"\udfff": 1}}, "arguments.a (a key)", "lone_surrogate"),
-        ({"a": 10**640}, "arguments.a", "number_too_long"),
-        ({"a": -(10**639)}, "arguments.a", "number_too_long"),
+        ({"a": 10**600}, "arguments.a", "number_too_long"),
+        ({"a": -(10**600)}, "arguments.a", "number_too_long"),
         ({"a": 1 << 100_000}, "arguments.a", "number_too_long"),
         ({"odd key": [1.5, {"b": set()}]}, 'arguments["odd key"][1].b', "not_json"),
         ({Twin("k"): 1, Twin("k"): 2}, "arguments.k", "duplicate_key"),

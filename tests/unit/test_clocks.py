@@ -3,7 +3,8 @@
 import pytest
 
 from wakegate_schema.clock import DAY, SECOND
-from wakegate_worker.clocks import MARK_TOLERANCE, ClockVerdict, check_clocks, server_time
+from wakegate_schema.clock_mark import TOLERANCE
+from wakegate_worker.clocks import ClockVerdict, check_clocks, server_time
 
 END = 1_789_560_420 * SECOND
 
@@ -24,7 +25,7 @@ def test_either_clock_at_the_end_lapses(late: int) -> None:
 
 def test_a_clock_that_went_back_fails_closed_without_being_final() -> None:
     now = END - 60 * SECOND
-    assert verdict(now, highest=now + MARK_TOLERANCE + 1) is ClockVerdict.CLOCK_BEHIND
+    assert verdict(now, highest=now + TOLERANCE + 1) is ClockVerdict.CLOCK_BEHIND
 
 
 def test_a_clock_behind_a_mark_past_the_end_is_not_believed_and_not_final() -> None:
@@ -37,7 +38,7 @@ def test_the_providers_clock_is_final_even_when_this_one_went_back() -> None:
 
 def test_readings_stored_out_of_order_stop_nothing() -> None:
     now = END - 60 * SECOND
-    assert verdict(now, highest=now + MARK_TOLERANCE) is ClockVerdict.IN_TIME
+    assert verdict(now, highest=now + TOLERANCE) is ClockVerdict.IN_TIME
 
 
 def test_within_the_tolerance_the_highest_reading_is_the_time() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from wakegate_console.demo.cases import CASES, DENIAL, DENIED, DUPLICATED, EXPIRED, POLICY, Case
+from wakegate_console.demo.cases import CASES, DENIAL, DENIED, DUPLICATED, EXPIRED, KILLED, POLICY, Case
 from wakegate_console.demo.ledger import VARIABLE, LedgerDamaged, count_refunds, record_refund
 from wakegate_console.demo.report import Finding, judge, table
 from wakegate_schema.records import Execution
@@ -42,7 +42,7 @@ def finding(case: Case, **changes: object) -> Finding:
         execution=execution(case, case.ends, DENIAL if case is DENIED else None),
         starts=case.times,
         decision="approved, review",
-        duplicates=1 if case is DUPLICATED else 0,
+        deliveries=2 if case is DUPLICATED else 1,
     )
     return dataclasses.replace(right, **changes)  # type: ignore[arg-type]
 
@@ -67,15 +67,24 @@ def test_nothing_is_wrong_when_all_held() -> None:
 
 
 def test_an_effect_that_happened_twice_is_wrong() -> None:
-    assert judge(right(), effects() + Counter([POLICY.name])) == ["approved by policy: paid back 2 times, not 1"]
+    assert judge(right(), effects() + Counter([POLICY.name])) == ["policy approves: paid back 2 times, not 1"]
 
 
 def test_an_effect_that_is_missing_is_wrong() -> None:
-    assert judge(right(), effects() - Counter([POLICY.name])) == ["approved by policy: paid back 0 times, not 1"]
+    assert judge(right(), effects() - Counter([POLICY.name])) == ["policy approves: paid back 0 times, not 1"]
 
 
 def test_an_effect_of_a_denied_call_is_wrong() -> None:
-    assert judge(right(), effects() + Counter([DENIED.name])) == ["denied with a note: paid back 1 times, not 0"]
+    assert judge(right(), effects() + Counter([DENIED.name])) == ["denied, with note: paid back 1 times, not 0"]
+
+
+def test_a_call_killed_while_it_ran_that_did_not_stay_in_doubt_is_wrong() -> None:
+    run_again = execution(KILLED, State.SUCCEEDED, None)
+    assert judge(changed(KILLED, execution=run_again, starts=2), effects() + Counter([KILLED.name])) == [
+        "killed mid-run: ended succeeded, not in_doubt",
+        "killed mid-run: started 2 times, not 1",
+        "killed mid-run: paid back 2 times, not 1",
+    ]
 
 
 def test_an_effect_that_no_call_asked_for_is_wrong() -> None:
@@ -88,29 +97,29 @@ def test_another_end_is_wrong() -> None:
 
 
 def test_a_second_start_is_wrong() -> None:
-    assert judge(changed(POLICY, starts=2), effects()) == ["approved by policy: started 2 times, not 1"]
+    assert judge(changed(POLICY, starts=2), effects()) == ["policy approves: started 2 times, not 1"]
 
 
 def test_a_lost_note_is_wrong() -> None:
     without = execution(DENIED, State.DENIED, None)
     assert judge(changed(DENIED, execution=without), effects()) == [
-        "denied with a note: the reviewer's note is not on record"
+        "denied, with note: the reviewer's note is not on record"
     ]
 
 
-@pytest.mark.parametrize("times", [0, 2])
+@pytest.mark.parametrize("times", [0, 1, 3])
 def test_a_duplicate_that_was_not_counted_once_is_wrong(times: int) -> None:
-    assert judge(changed(DUPLICATED, duplicates=times), effects()) == [
-        f"approved by policy: the notification came again {times} times, not once"
+    assert judge(changed(DUPLICATED, deliveries=times), effects()) == [
+        f"policy approves: the notification came {times} times, not twice"
     ]
 
 
 def test_a_missing_case_is_wrong() -> None:
-    assert "approved by policy: not on record" in judge(right()[1:], effects())
+    assert "policy approves: not on record" in judge(right()[1:], effects())
 
 
 def test_the_table_has_a_row_for_each_case() -> None:
-    console = Console(width=130, record=True, file=io.StringIO())
+    console = Console(width=80, record=True, file=io.StringIO())
     console.print(table(right(), effects()))
     text = console.export_text()
     for case in CASES:

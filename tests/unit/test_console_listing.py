@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from wakegate_console.listing import Column, Row, paged, several, write
+from wakegate_console.listing import PAGE, paged, several, write
+from wakegate_console.table import Column, Row
 from wakegate_console.text import describe, printable
 
-COLUMNS = (Column("name", "NAME", 6), Column("at", "AT", 20, is_time=True), Column("why", "WHY", 3))
+COLUMNS = (Column("name", "NAME"), Column("at", "AT", "time"), Column("why", "WHY"))
 
 
 class Pages:
@@ -16,11 +17,12 @@ class Pages:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.asked: list[tuple[int, int]] = []
+        self.asked: list[tuple[int | None, int]] = []
 
-    async def __call__(self, after: int, limit: int) -> list[tuple[int, str]]:
-        self.asked.append((after, limit))
-        return [(number, f"row {number}") for number in range(after + 1, min(after + limit, self.count) + 1)]
+    async def __call__(self, last: int | None, limit: int) -> list[tuple[int, str]]:
+        self.asked.append((last, limit))
+        first = (last or 0) + 1
+        return [(number, f"row {number}") for number in range(first, min(first + limit, self.count + 1))]
 
 
 async def collected(rows: AsyncIterator[str]) -> list[str]:
@@ -30,19 +32,19 @@ async def collected(rows: AsyncIterator[str]) -> list[str]:
 async def test_every_page_is_read_once() -> None:
     pages = Pages(1234)
     assert await collected(paged(pages)) == [f"row {number}" for number in range(1, 1235)]
-    assert pages.asked == [(0, 500), (500, 500), (1000, 500)]
+    assert pages.asked == [(None, 500), (500, 500), (1000, 500)]
 
 
 async def test_a_limit_asks_for_no_more_than_it_wants() -> None:
     pages = Pages(1234)
     assert len(await collected(paged(pages, 502))) == 502
-    assert pages.asked == [(0, 500), (500, 2)]
+    assert pages.asked == [(None, 500), (500, 2)]
 
 
 async def test_a_full_last_page_is_followed_by_an_empty_one() -> None:
     pages = Pages(500)
     assert len(await collected(paged(pages))) == 500
-    assert pages.asked == [(0, 500), (500, 500)]
+    assert pages.asked == [(None, 500), (500, 500)]
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
@@ -64,12 +66,24 @@ async def test_an_array_is_written_as_its_rows_are_read(capsys: pytest.CaptureFi
     assert all(seen)
 
 
-async def test_a_table_cuts_what_is_too_long_but_not_its_last_column(capsys: pytest.CaptureFixture[str]) -> None:
-    row = {"name": "far too long", "at": "2026-11-30T08:45:21.696399Z", "why": "because of that"}
+async def test_a_table_in_a_pipe_has_everything_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"name": "far too long for any column", "at": "2026-11-30T08:45:21.696399Z", "why": "because of that"}
     await write(several([row]), COLUMNS, as_json=False, nothing="Nothing.")
     heading, line = capsys.readouterr().out.splitlines()
-    assert heading == "NAME    AT                    WHY"
-    assert line == "far t…  2026-11-30T08:45:21Z  because of that"
+    assert heading == "NAME                         AT                    WHY"
+    assert line == "far too long for any column  2026-11-30T08:45:21Z  because of that"
+
+
+async def test_a_table_is_written_before_all_its_rows_are_read(capsys: pytest.CaptureFixture[str]) -> None:
+    written = []
+
+    async def rows() -> AsyncIterator[Row]:
+        for number in range(PAGE + 2):
+            written.append(capsys.readouterr().out)
+            yield {"name": str(number), "at": None, "why": None}
+
+    await write(rows(), COLUMNS, as_json=False, nothing="Nothing.")
+    assert len("".join(written).splitlines()) == PAGE + 2
 
 
 async def test_an_empty_table_says_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +94,7 @@ async def test_an_empty_table_says_so(capsys: pytest.CaptureFixture[str]) -> Non
 async def test_a_table_writes_no_escape_sequence(capsys: pytest.CaptureFixture[str]) -> None:
     row = {"name": "\x1b[2J", "at": None, "why": "a\nb\x9b\u202e"}
     await write(several([row]), COLUMNS, as_json=False, nothing="Nothing.")
-    assert capsys.readouterr().out.splitlines()[1] == r"\x1b[…  -                     a\nb\x9b\u202e"
+    assert capsys.readouterr().out.splitlines()[1] == r"\x1b[2J  -   a\nb\x9b\u202e"
 
 
 def test_printable_text_stays_as_it_is() -> None:

@@ -5,7 +5,6 @@ import io
 import json
 import logging
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -18,21 +17,6 @@ from wakegate_schema import logs
 from wakegate_schema.errors import WakegateError
 
 EVIL = 'a\nINFO forged\r\n\x1b[31m\x00\u2028\u202e\udc80"=é'
-
-
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    """Put logging back as it was."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    structlog.reset_defaults()
-    structlog.contextvars.clear_contextvars()
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    access = logging.getLogger("aiohttp.access")
-    access.disabled = False
-    access.propagate = True
 
 
 def start(log_format: str = "json", level: str = "info") -> io.StringIO:
@@ -75,6 +59,32 @@ def test_a_console_line_is_for_people() -> None:
     structlog.get_logger().warning("parked", action="park", instance="b29a", why="no credential", empty="")
     (line,) = stream.getvalue().splitlines()
     assert re.match(r"\S+Z warning {2}parked action=park instance=b29a why=\"no credential\" empty=\"\"$", line)
+
+
+@pytest.mark.parametrize(("event", "action"), [("listening", "listening"), ("not renewed", "not_renewed")])
+def test_an_action_that_repeats_the_event_is_left_out_for_people(event: str, action: str) -> None:
+    stream = start("console")
+    structlog.get_logger().info(event, action=action, url="http://x")
+    assert stream.getvalue().endswith(f" info     {event} url=http://x\n")
+
+
+def test_an_action_is_never_left_out_for_machines() -> None:
+    stream = start("json")
+    structlog.get_logger().info("listening", action="listening")
+    assert only(stream)["action"] == "listening"
+
+
+def test_every_line_names_its_program() -> None:
+    stream = io.StringIO()
+    logs.configure("json", stream, program="receiver")
+    structlog.get_logger().info("listening", action="listening")
+    logging.getLogger("some.library").warning("odd")
+    structlog.get_logger().info("started", action="start", program="worker")
+    assert [json.loads(line)["program"] for line in stream.getvalue().splitlines()] == [
+        "receiver",
+        "receiver",
+        "worker",
+    ]
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])

@@ -83,7 +83,12 @@ def test_an_empty_file_asks_about_every_call() -> None:
         ('[[rule]]\ntool = "a"\ndecision = "ask"\nnote = "x"', "rule 1: note and delay"),
         ('[[rule]]\ntool = "a"\ndecision = "ask"\ndelay = "1s"', "rule 1: note and delay"),
         ('[[rule]]\ntool = "a"\ndecision = "deny"\napproval_ttl = "1m"', "rule 1: approval_ttl belongs"),
-        ('rule = "approve"', "rule"),
+        ('rule = "approve"', "rule: must be tables, each [[rule]]"),
+        ('[[rule]]\ntool = "a"\ndecision = "deny"\nttl = "1m"', "unknown key; did you mean approval_ttl?"),
+        ('[[rule]]\ntool = "a"\ndecision = "deny"\ntll = "1m"', "unknown key; did you mean approval_ttl?"),
+        ('[[rule]]\ntool = "a"\ndecision = "deny"\ncolour = "x"', "there are tool, decision, note, approval_ttl"),
+        ('[[rule]]\ntool = "a"\ndecision = "allow"', "must be 'approve', 'deny' or 'ask'"),
+        ('[[rule]]\ndecision = "deny"', "rule 1, tool: is missing"),
     ],
 )
 def test_a_malformed_file_is_refused_in_one_line_that_names_file_rule_and_key(text: str, says: str) -> None:

@@ -1,66 +1,146 @@
-"""docs/reasons.md and the code name the same words."""
+"""docs/reasons.md explains every machine word that the code puts on record, and no other."""
 
-import inspect
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from wakegate_worker import aap, aap_answers, decisions, outbound, waking
-from wakegate_worker.boundary import TIME_AHEAD, Ending, Refusal
+from support.machine_words import (
+    Argument,
+    modules_of,
+    reasons_raised,
+    sql_literals,
+    sql_writers,
+    words_given,
+    words_returned,
+)
+from wakegate_adapter import permissions
+from wakegate_console import views
+from wakegate_schema import outcome_texts
+from wakegate_schema.sealing import CannotUnseal
+from wakegate_schema.states import State
+from wakegate_schema.store.errors import InvariantViolated, NotAllowed, UnstorableValue
+from wakegate_worker import outbound, resumption, wake_sender
+from wakegate_worker.aap_answers import KNOWN_REJECTIONS
+from wakegate_worker.boundary import FUTURE_TOLERANCE, TIME_AHEAD, Ending, Refusal
 from wakegate_worker.clocks import ClockVerdict
+from wakegate_worker.decisions import CredentialRefused, DecisionError, SubmissionRejected
+from wakegate_worker.registry import ArgumentsDoNotFit
+from wakegate_worker.starting import CannotRunHere
+from wakegate_worker.threads import NoThread
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reasons.md"
-
-
-def documented(section: str) -> set[str]:
-    sections = re.split(r"^## ", DOCUMENT.read_text(), flags=re.MULTILINE)
-    (text,) = [part for part in sections if part.startswith(section + "\n")]
-    return set(re.findall(r"^\| `([A-Za-z_]+)` \|", text, flags=re.MULTILINE))
-
-
-def given_reasons(*modules: ModuleType) -> set[str]:
-    """Return every word that stands as a reason in the modules' source."""
-    source = "".join(inspect.getsource(module) for module in modules)
-    return set(re.findall(r'(?:\breason ?= ?|Undelivered\()"(\w+)"', source))
+TEXT = (Path(__file__).parents[2] / "docs" / "reasons.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+) \|$", TEXT, flags=re.MULTILINE)
+WRITERS = modules_of("wakegate_worker", "wakegate_adapter", "wakegate_schema.store")
 
 
-SUBMISSION = {
-    "submission_rejected",
-    "idempotency_key_malformed",
-    "payload_erased",
-    "digest_differs",
-    "payload_unreadable",
-}
+def explained(kind: str) -> set[str]:
+    """The words that stand as this, on the page."""
+    return {word for word, places, _ in ROWS if any(place.startswith(kind) for place in places.split("; "))}
+
+
+def execution_reasons() -> set[str]:
+    sinks = {
+        "Outcome": Argument(1, "reason"),
+        "Closing": Argument(1, "reason"),
+        "abandon": Argument(1, "reason"),
+    }
+    held = {word for word in ("too_late", "clock_behind") if f'"{word}"' in Path(permissions.__file__).read_text()}
+    return (
+        words_given(WRITERS, sinks, "reason")
+        | words_returned(WRITERS, "_unfit")
+        | sql_literals("reason")
+        | set(map(str, (*Refusal, *Ending)))
+        | reasons_raised(WRITERS, SubmissionRejected)
+        | KNOWN_REJECTIONS
+        | {NoThread.reason, str(ClockVerdict.CLOCK_BEHIND)}
+        | held
+    )
+
+
+def execution_problems() -> set[str]:
+    asking = reasons_raised(WRITERS, DecisionError, but=(SubmissionRejected, CredentialRefused)) | set(
+        outbound.PROBLEMS
+    )
+    sealing = reasons_raised(modules_of("wakegate_schema"), CannotUnseal)
+    sealing |= {"credential_of_another_provider", "credential_of_another_instance"}
+    here = reasons_raised(WRITERS, CannotRunHere) | {ArgumentsDoNotFit.reason}
+    clocks = {str(verdict) for verdict in ClockVerdict if verdict not in {ClockVerdict.IN_TIME, ClockVerdict.LAPSED}}
+    store = {error.reason for error in (InvariantViolated, NotAllowed, UnstorableValue)}
+    given = words_given(WRITERS, {"release": Argument(2, "problem")})
+    return asking | sealing | here | clocks | store | given | {TIME_AHEAD}
+
+
+def wake_problems() -> set[str]:
+    sinks = {"Undelivered": Argument(0, "problem"), "RetryAt": Argument(1, "problem")}
+    return words_given(modules_of("wakegate_worker"), sinks) | set(outbound.PROBLEMS)
+
+
+def notification_reasons() -> set[str]:
+    discarded = {
+        word for word in ("abandoned", "instance_retired") if f'"discarded", "{word}"' in source("notifications")
+    }
+    states = {str(state) for state in State} - {"saved", "submitting", "waiting"}
+    return states | discarded
+
+
+def source(verbs: str) -> str:
+    (module,) = (found for found in WRITERS if found.__name__ == f"wakegate_schema.store.verbs.{verbs}")
+    return Path(str(module.__file__)).read_text(encoding="utf-8")
+
+
 CODE = {
-    "Refused at the boundary": {refusal.value for refusal in Refusal},
-    "Rejected at the submission": SUBMISSION | set(aap_answers.KNOWN_REJECTIONS),
-    "Decided without a start": {ending.value for ending in Ending},
-    "Problems of asking a provider": {
-        *outbound.PROBLEMS,
-        "redirect",
-        "not_found",
-        "http_NNN",
-        "invalid_answer",
-        "request_id_malformed",
-        "credential_refused",
-    },
-    "Problems of time": {
-        TIME_AHEAD,
-        *(verdict.value for verdict in ClockVerdict if verdict not in {ClockVerdict.IN_TIME, ClockVerdict.LAPSED}),
-    },
-    "Problems of waking": {"unknown_target", "resolution_not_json"},
+    "reason of": execution_reasons(),
+    "problem": execution_problems(),
+    "wake problem": wake_problems(),
+    "notification": notification_reasons(),
+    "instance `parked`": {CredentialRefused.reason},
+    "registration": set(views._MISSING.values()),
 }
 
 
-@pytest.mark.parametrize("section", CODE)
-def test_the_table_names_exactly_the_words_of_the_code(section: str) -> None:
-    assert documented(section) == CODE[section]
+@pytest.mark.parametrize("kind", CODE)
+def test_the_page_explains_exactly_the_words_of_the_code(kind: str) -> None:
+    assert explained(kind) == CODE[kind]
 
 
-def test_no_word_in_the_code_is_missing_from_the_tables() -> None:
-    families = {"no_decision", "unreachable"}  # never raised themselves
-    words = given_reasons(aap, aap_answers, decisions, outbound, waking)
-    assert words - families <= set().union(*CODE.values())
-    assert words >= SUBMISSION
+def test_the_words_are_in_the_order_of_the_alphabet_and_each_once() -> None:
+    words = [word for word, _, _ in ROWS]
+    assert words == sorted(set(words))
+
+
+def test_nothing_stands_as_anything_else() -> None:
+    one = r"(problem|wake problem|reason of `\w+`(, `\w+`)*|notification `\w+`|instance `\w+`|registration `\w+`)"
+    odd = [word for word, places, _ in ROWS if re.fullmatch(f"{one}(; {one})*", places) is None]
+    assert odd == []
+
+
+def test_every_state_has_its_reasons() -> None:
+    named = {state for _, places, _ in ROWS for part in re.findall(r"reason of ([^;]+)", places) for state in
+             re.findall(r"`(\w+)`", part)}  # fmt: skip
+    assert named == {str(state) for state in State} - {"saved", "submitting", "waiting"}
+
+
+def test_what_the_boundary_finds_is_said_to_be_refused() -> None:
+    places = {word: place for word, place, _ in ROWS}
+    assert all("reason of `refused`" in places[refusal] for refusal in Refusal)
+
+
+def test_no_query_takes_a_reason_or_problem_that_is_not_followed() -> None:
+    """A new one wants a sink here, so that the words it is given are found."""
+    assert sql_writers("reason") == {
+        "execution_abandon",
+        "close_unstarted",
+        "attempt_finish",
+        "settle",
+        "instance_park",
+    }
+    assert sql_writers("problem") == {"lease_release", "wake_failed"}
+
+
+def test_the_limits_are_the_documented_ones() -> None:
+    assert f"{outcome_texts.RESULT_LIMIT:,} bytes" in TEXT
+    assert f"{outcome_texts.MESSAGE_LIMIT} characters" in TEXT
+    assert f"{resumption.RETRY_CAP_S:g} seconds apart" in TEXT
+    assert f"more than {FUTURE_TOLERANCE // 1_000_000} s ahead" in TEXT
+    assert wake_sender.RETRY_FOR == 24 * 3600 * 1_000_000

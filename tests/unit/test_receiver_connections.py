@@ -1,5 +1,7 @@
 """Whose connection is closed to make room, and whose never is."""
 
+import asyncio
+
 import pytest
 
 from wakegate_receiver.connections import Connections
@@ -36,9 +38,19 @@ class Book(Connections):
         self.headers_came(peer, at)
         return peer
 
-    def answering(self, name: str, at: float) -> Peer:
+    def proving(self, name: str, at: float) -> Peer:
         peer = self.reading(name, at)
         self.body_came(peer)
+        return peer
+
+    def refused(self, name: str, at: float) -> Peer:
+        peer = self.proving(name, at)
+        assert self.held(peer, at)
+        return peer
+
+    def answering(self, name: str, at: float) -> Peer:
+        peer = self.proving(name, at)
+        self.proved(peer)
         return peer
 
     def resting(self, name: str, at: float) -> Peer:
@@ -77,7 +89,52 @@ def test_one_that_has_just_come_makes_room_when_there_is_no_other(book: Book) ->
     assert (first.closed, busy.closed) == ("cut", "")
 
 
-def test_a_whole_request_is_never_closed_for_another(book: Book) -> None:
+def test_a_refusal_that_is_kept_back_makes_room_before_an_idle_connection(book: Book) -> None:
+    idle, held, busy = book.resting("idle", 9.1), book.refused("held", 9.9), book.answering("busy", 0)
+    assert book.make_room(10)
+    assert (idle.closed, held.closed, busy.closed) == ("", "cut", "")
+
+
+def test_what_is_not_proved_makes_room_before_one_that_has_just_come(book: Book) -> None:
+    new, proving, idle = book.arriving("new", 9.5), book.proving("proving", 9.6), book.resting("idle", 9.7)
+    assert book.make_room(10)
+    assert book.make_room(10)
+    assert (new.closed, proving.closed, idle.closed) == ("", "", "hung up")
+    book.answering("busy", 10)
+    assert book.make_room(10)
+    assert (new.closed, proving.closed) == ("", "cut")
+
+
+async def test_what_was_closed_before_it_was_proved_is_not_waited_for(book: Book) -> None:
+    peers = [book.proving(name, 0) for name in "abc"]
+    assert book.busy == 3
+    assert book.make_room(10)
+    assert [peer.closed for peer in peers] == ["cut", "", ""]
+    for peer in peers:
+        book.proved(peer)
+        book.answered(peer, 11)
+    await book.quiet()
+    assert len(book) == 2
+
+
+def test_a_refusal_is_not_kept_back_from_one_who_has_left(book: Book) -> None:
+    peer = book.proving("a", 0)
+    book.closed(peer)
+    assert not book.held(peer, 1)
+    book.answered(peer, 2)
+    assert len(book) == 0
+
+
+async def test_the_end_of_the_last_whole_request_is_told(book: Book) -> None:
+    peer = book.answering("a", 0)
+    waiting = asyncio.create_task(book.quiet())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    book.answered(peer, 1)
+    await waiting
+
+
+def test_a_genuine_request_is_never_closed_for_another(book: Book) -> None:
     peers = [book.answering(name, 0) for name in "abc"]
     assert not book.make_room(100)
     assert [peer.closed for peer in peers] == ["", "", ""]
@@ -120,10 +177,28 @@ async def test_a_request_is_waited_for_although_its_sender_has_left(book: Book) 
     assert len(book) == 0
 
 
+async def test_a_request_whose_connection_ended_before_it_was_looked_at_is_forgotten(book: Book) -> None:
+    peer = book.arriving("a", 0)
+    book.closed(peer)
+    book.headers_came(peer, 1)
+    book.body_came(peer)
+    assert book.busy == 1
+    book.answered(peer, 2)
+    assert len(book) == 0
+    assert not book.evict(3)
+
+
 def test_at_the_end_everything_but_whole_requests_is_closed(book: Book) -> None:
-    peers = [book.arriving("a", 0), book.reading("b", 0), book.resting("c", 0), book.answering("d", 0)]
+    peers = [
+        book.arriving("a", 0),
+        book.reading("b", 0),
+        book.refused("c", 0),
+        book.resting("d", 0),
+        book.proving("e", 0),
+        book.answering("f", 0),
+    ]
     book.cut_waiting()
-    assert [peer.closed for peer in peers] == ["cut", "cut", "hung up", ""]
+    assert [peer.closed for peer in peers] == ["cut", "cut", "cut", "hung up", "", ""]
     assert not book.told
 
 

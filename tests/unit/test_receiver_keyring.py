@@ -1,6 +1,7 @@
 """The secrets in memory, and when they are read again."""
 
 import asyncio
+import threading
 from dataclasses import replace
 
 import pytest
@@ -159,3 +160,31 @@ async def test_who_stops_waiting_does_not_stop_the_reading(shelf: Shelf) -> None
     impatient.cancel()
     await patient
     assert shelf.known(VERIFICATION, row.registration_id) == 1
+
+
+async def test_unsealing_does_not_hold_up_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = Shelf()
+    row = shelf.add(instance_id=new_id())
+    loop_thread = threading.get_ident()
+    unsealing_threads: list[int] = []
+    unseal = CountingSealer.unseal
+
+    def watched(sealer: CountingSealer, purpose: str, sealed: bytes) -> bytes:
+        unsealing_threads.append(threading.get_ident())
+        return unseal(sealer, purpose, sealed)
+
+    monkeypatch.setattr(CountingSealer, "unseal", watched)
+    await shelf.keyring.renew()
+    assert shelf.keyring.secrets_for(Message(VERIFICATION, row.registration_id, {}))
+    assert unsealing_threads
+    assert loop_thread not in unsealing_threads
+
+
+async def test_a_reading_that_finds_nothing_new_changes_nothing() -> None:
+    shelf = Shelf()
+    row = shelf.add()
+    await shelf.keyring.renew()
+    message = Message(VERIFICATION, row.registration_id, {})
+    found = shelf.keyring.secrets_for(message)
+    await shelf.keyring.renew()
+    assert shelf.keyring.secrets_for(message) is found

@@ -64,3 +64,9 @@ async def test_failures_have_a_rate_of_their_own() -> None:
     with pytest.raises(Refused) as refused:
         await failures.spend()
     assert refused.value.reason == "too_many_failures"
+
+
+async def test_refusals_are_prompt_up_to_the_rate_and_spend_nothing_of_the_failures() -> None:
+    failures = Failures(rate=2)
+    assert [await failures.prompt() for _ in range(3)] == [True, True, False]
+    await failures.spend()

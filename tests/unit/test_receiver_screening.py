@@ -5,8 +5,10 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from wakegate_receiver.answers import Refused
 from wakegate_receiver.screening import (
+    MAX_HEAD,
     check_length,
     check_media,
+    check_size,
     check_target,
     check_version,
     security_headers,
@@ -181,3 +183,11 @@ def test_each_security_header_must_be_there_once_and_well_formed(name: str, prob
     with pytest.raises(Refused) as refused:
         security_headers(pairs)
     assert refused.value.reason == f"{problem}_{name.replace('-', '_')}"
+
+
+def test_a_head_is_bounded_as_a_whole() -> None:
+    half = (b"x", b"y" * (MAX_HEAD // 2))
+    check_size("/", [half])
+    with pytest.raises(Refused) as refused:
+        check_size("/", [half, half])
+    assert refused.value.reason == "malformed_http"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from wakegate_schema.downstream import downstream_key
+from wakegate_schema.outcome_texts import MESSAGE_LIMIT, RESULT_LIMIT
 from wakegate_schema.records import Outcome
 from wakegate_worker import Attempt, ToolFailed, running, tool
-from wakegate_worker.outcomes import MESSAGE_LIMIT, RESULT_LIMIT
 from wakegate_worker.registry import Tool
 from wakegate_worker.running import run_tool
 from wakegate_worker.threads import Threads
@@ -29,9 +29,15 @@ def tool_of(function: Callable[..., Any]) -> Tool:
     return made
 
 
+def fit() -> None:
+    """Nothing speaks against the call."""
+
+
 async def run(function: Callable[..., Any], threads: Threads | None = None, **arguments: object) -> Outcome:
     late: list[Outcome] = []
-    outcome = await run_tool(tool_of(function), ATTEMPT, arguments, threads=threads or Threads(4), late=late.append)
+    outcome = await run_tool(
+        tool_of(function), ATTEMPT, arguments, threads=threads or Threads(4), unfit=fit, late=late.append
+    )
     assert late == []
     return outcome
 
@@ -87,7 +93,7 @@ async def test_none_is_a_result_too() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [{1, 2}, object(), float("nan"), float("inf"), "\ud800", {1: "a", "1": "b"}, {(1, 2): 3}, b"bytes"],
+    [{1, 2}, 1j, float("nan"), float("inf"), "\ud800", {1: "a", "1": "b"}, {(1, 2): 3}, b"bytes"],
     ids=repr,
 )
 async def test_a_value_that_is_not_json_still_means_that_it_happened(value: object) -> None:
@@ -208,7 +214,7 @@ async def test_an_async_tool_that_knows_better_at_its_timeout_is_believed() -> N
 async def test_an_async_tool_that_ignores_cancellation_has_a_late_word(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(running, "GRACE", 0.05)
+    monkeypatch.setattr(running, "GRACE_S", 0.05)
     proceed = asyncio.Event()
     late: asyncio.Queue[Outcome] = asyncio.Queue()
 
@@ -221,7 +227,7 @@ async def test_an_async_tool_that_ignores_cancellation_has_a_late_word(
                 continue
         return "done"
 
-    outcome = await run_tool(tool_of(stubborn), ATTEMPT, {}, threads=Threads(1), late=late.put_nowait)
+    outcome = await run_tool(tool_of(stubborn), ATTEMPT, {}, threads=Threads(1), unfit=fit, late=late.put_nowait)
     assert (outcome.kind, outcome.reason) == ("in_doubt", "tool_still_running")
     proceed.set()
     assert await asyncio.wait_for(late.get(), 5) == Outcome("succeeded", "returned", b'"done"')
@@ -237,7 +243,7 @@ async def test_a_thread_past_its_timeout_has_a_late_word() -> None:
         return "done"
 
     threads = Threads(1)
-    outcome = await run_tool(tool_of(slow), ATTEMPT, {}, threads=threads, late=late.put_nowait)
+    outcome = await run_tool(tool_of(slow), ATTEMPT, {}, threads=threads, unfit=fit, late=late.put_nowait)
     assert (outcome.kind, outcome.reason) == ("in_doubt", "tool_still_running")
     assert threads.full
     proceed.set()
@@ -288,3 +294,29 @@ def test_the_arguments_of_an_attempt_cannot_be_altered_for_the_next_reader() -> 
 
 def test_the_key_for_downstream_apis_is_stable_and_its_own() -> None:
     assert downstream_key("a") == downstream_key("a") != downstream_key("b")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_what_became_unfit_while_it_waited_for_its_turn_is_not_called(is_async: bool) -> None:
+    called: list[str] = []
+
+    @tool()
+    def sync(attempt: Attempt) -> None:
+        called.append("sync")
+
+    @tool()
+    async def asynchronous(attempt: Attempt) -> None:
+        called.append("async")
+
+    one = tool_of(asynchronous if is_async else sync)
+    outcome = await run_tool(one, ATTEMPT, {}, threads=Threads(1), unfit=lambda: "too_late", late=print)
+    assert (outcome, called) == (Outcome("not_begun", "too_late"), [])
+
+
+async def test_a_declared_failure_whose_text_cannot_be_had_is_a_failure_all_the_same() -> None:
+    class Speechless(CardDeclined):
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    for function in raising(Speechless()):
+        assert await run(function) == Outcome("failed", "tool_failed", error="Speechless")

@@ -1,10 +1,10 @@
 """Settings: where they come from, and what stops the start, by name and in one line."""
 
+import base64
 import re
 from pathlib import Path
 
 import pytest
-from cryptography.fernet import Fernet
 
 from wakegate_schema.addresses import Address
 from wakegate_schema.settings import Settings, SettingsError, load_settings
@@ -383,9 +383,9 @@ def test_tls_needs_both_files(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "secret"),
     [
-        ("RECEIVER_KEY_FILE", Fernet.generate_key().decode()),
-        ("WORKER_KEY_FILE", Fernet.generate_key().decode()),
-        ("WAKE_SECRET_FILE", SigningSecret.generate().reveal()),
+        ("RECEIVER_KEY_FILE", base64.urlsafe_b64encode(bytes(range(32))).decode()),
+        ("WORKER_KEY_FILE", base64.urlsafe_b64encode(bytes(range(200, 232))).decode()),
+        ("WAKE_SECRET_FILE", SigningSecret(bytes(range(200, 232))).reveal()),
         ("PROVIDER_PROVISIONER_TOKEN_FILE", "x3Y" * 20),
         ("TLS_KEY_FILE", "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIA\n"),
         ("WAKE_SECRET", "whsec_x"),

@@ -10,12 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wakegate_schema.strict_json import MalformedJson, dumps, equal, parse
+from wakegate_schema.strict_json import MAX_DIGITS, MAX_EXPONENT, MalformedJson, dumps, equal, parse
+
+
+def writable(number: Decimal) -> bool:
+    """Whether a number is within what is read and written."""
+    return abs(number.adjusted()) <= MAX_EXPONENT and len(number.as_tuple().digits) <= MAX_DIGITS
+
 
 numbers = st.one_of(
     st.integers(),
     st.integers(-(10**600) + 1, 10**600 - 1),
-    st.decimals(allow_nan=False, allow_infinity=False).filter(lambda number: abs(number.adjusted()) <= 1000),
+    st.decimals(allow_nan=False, allow_infinity=False).filter(writable),
 )
 values = st.recursive(
     st.one_of(st.none(), st.booleans(), numbers, st.text(st.characters(exclude_categories=["Cs"]))),
@@ -196,7 +202,7 @@ def test_a_refusal_carries_nothing_of_the_text() -> None:
         ((1, 2), "not_json"),
         (b"bytes", "not_json"),
         ({1, 2}, "not_json"),
-        (object(), "not_json"),
+        (1j, "not_json"),
         (10**600, "number_too_long"),
         (Decimal("1e1001"), "number_too_long"),
         (Decimal("1e-1001"), "number_too_long"),

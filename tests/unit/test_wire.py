@@ -46,7 +46,7 @@ B = "b29a43a7-1949-4b9f-9d61-b7ae66f85d31"
 T1 = "2026-09-16T12:00:00Z"
 T2 = "2026-09-16T12:02:00.25Z"
 T3 = "2026-09-16T12:07:00Z"
-SECRET = SigningSecret.generate()
+SECRET = SigningSecret(bytes(range(200, 232)))
 DELIVERY = {
     "type": "webhook",
     "url": "https://hooks.example/aap/events",

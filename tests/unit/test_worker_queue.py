@@ -60,8 +60,8 @@ async def test_a_stop_breaks_off_only_what_is_interruptible() -> None:
     stop, reached = Stop(), asyncio.Event()
 
     async def work() -> str:
+        reached.set()
         with pytest.raises(Interrupted), stop.interruptible():
-            reached.set()
             await asyncio.sleep(60)
         await asyncio.sleep(0.01)
         return "given back"
@@ -72,7 +72,7 @@ async def test_a_stop_breaks_off_only_what_is_interruptible() -> None:
         await asyncio.sleep(0.01)
         return "done"
 
-    assert await asyncio.gather(work(), important()) == ["given back", "done"]
+    assert list(await asyncio.gather(work(), important())) == ["given back", "done"]
     assert stop.requested
     assert not stop.forced.is_set()
 
@@ -166,7 +166,7 @@ async def test_a_pump_works_on_everything_and_never_on_too_much_at_once() -> Non
 
 
 async def test_a_pump_survives_what_fails_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pumping, "PAUSE_AFTER_FAILURE", 0.001)
+    monkeypatch.setattr(pumping, "PAUSE_AFTER_FAILURE_S", 0.001)
     work = Work(Stop(), 3, 2)
     work.failures = [ValueError(), StoreUnavailable()]
     with capture_logs():

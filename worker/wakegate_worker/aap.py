@@ -6,9 +6,10 @@ from typing import Final
 import aiohttp
 
 from wakegate_schema import ids, strict_json, urls
-from wakegate_schema.records import Execution, call_digest
+from wakegate_schema.records import Execution
 from wakegate_schema.sealing import Credential
 from wakegate_schema.strict_json import JsonObject, MalformedJson
+from wakegate_schema.wire import MAX_WAIT_S
 from wakegate_worker.aap_answers import error_code, failure, reading, submission_failure
 from wakegate_worker.decisions import (
     CancelAnswer,
@@ -18,9 +19,6 @@ from wakegate_worker.decisions import (
     Unreachable,
 )
 from wakegate_worker.outbound import Answer, Limits, Unanswered, exchange
-
-MAX_WAIT_S: Final = 30
-"""The longest long poll AAP allows, in seconds."""
 
 
 class AapClient:
@@ -91,7 +89,6 @@ class AapClient:
         limits = Limits(self._limits.connect_s, self._limits.total_s + wait_s, self._limits.max_body)
         sent = {
             "Accept": "application/json",
-            "Accept-Encoding": "identity",
             "Authorization": f"Bearer {self._token.reveal()}",
             **(headers or {}),
         }
@@ -109,8 +106,7 @@ def submission(execution: Execution) -> bytes:
     """
     if execution.arguments is None:
         raise SubmissionRejected("the saved call is erased", reason="payload_erased")
-    digest = call_digest(execution.tool, execution.arguments, execution.context, execution.reasoning, execution.timeout)
-    if digest != execution.digest:
+    if not execution.intact:
         raise SubmissionRejected("the saved call is not the one that was suspended", reason="digest_differs")
     try:
         body: JsonObject = {

@@ -2,12 +2,12 @@
 
 import re
 from contextlib import suppress
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 from wakegate_schema import ids, strict_json
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.wire import ApprovalRequest, MalformedObject, parse_object
+from wakegate_worker.answer_times import retry_after_s, server_date
 from wakegate_worker.decisions import (
     CredentialRefused,
     DecisionError,
@@ -20,8 +20,6 @@ from wakegate_worker.outbound import Answer
 
 KNOWN_REJECTIONS: Final = frozenset({"idempotency_conflict"})
 """Error codes of a final rejection that are kept as its reason."""
-MAX_RETRY_AFTER_S: Final = 366 * 86_400.0
-"""A longer Retry-After counts as this, in seconds: past every deadline, and still a time."""
 
 
 def reading(answer: Answer, what: str) -> Reading:
@@ -96,30 +94,9 @@ def error_code(answer: Answer) -> str | None:
     return code if isinstance(code, str) and _CODE.fullmatch(code) else None
 
 
-def retry_after_s(answer: Answer) -> float | None:
-    """Return how many seconds the answer asks to wait, from now and however long; None when it does not say.
-
-    A date is taken against the answer's own Date, so that no two clocks are compared.
-    """
-    text = answer.headers.get("Retry-After", "").strip()
-    if _SECONDS.fullmatch(text):
-        return min(float(text), MAX_RETRY_AFTER_S)
-    until, since = _http_date(text), server_date(answer)
-    if until is None or since is None:
-        return None
-    return min(max(0.0, until - since), MAX_RETRY_AFTER_S)
-
-
-def server_date(answer: Answer) -> float | None:
-    """Return the answer's Date in Unix seconds, the latest if there are several, or None without a valid one."""
-    dates = [_http_date(text) for text in answer.headers.getall("Date", [])]
-    return max((date for date in dates if date is not None), default=None)
-
-
 _NOT_FINAL: Final = frozenset({401, 403, 404, 407, 408, 421, 425, 429})
 _MAX_ERROR_BODY: Final = 65_536
 _CODE: Final = re.compile(r"(?=.{1,64}\Z)[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
-_SECONDS: Final = re.compile(r"[0-9]{1,300}")
 _JSON_TYPE: Final = re.compile(r'application/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*"?utf-?8"?[ \t]*)?', re.IGNORECASE)
 
 
@@ -144,12 +121,3 @@ def _trace(answer: Answer) -> str:
     with suppress(ids.MalformedId):
         parts.append(f"X-Request-ID {ids.parse(answer.headers.get('X-Request-ID', ''))}")
     return f" ({', '.join(parts)})" if parts else ""
-
-
-def _http_date(text: str) -> float | None:
-    if len(text) > 64:
-        return None
-    try:
-        return parsedate_to_datetime(text).timestamp() if text.rstrip().endswith("GMT") else None
-    except (TypeError, ValueError, IndexError, OverflowError):
-        return None

@@ -11,8 +11,6 @@ BASE_S: Final = 1.0
 CAP_S: Final = 900.0
 LEAST_S: Final = 0.05
 """No retry comes sooner: jitter alone could be zero, and zero is a busy loop."""
-LONG_POLLS: Final = 64
-"""How many requests of instances without a webhook are long-polled at once, the soonest deadline first."""
 LONG_POLL_S: Final = 30.0
 """How long one long poll waits for a decision, in seconds; a source may allow less."""
 WEBHOOK_LOOKS: Final = (1 * MINUTE, 5 * MINUTE, 30 * MINUTE, 60 * MINUTE)

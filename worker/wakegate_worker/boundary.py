@@ -7,7 +7,7 @@ from typing import Final
 
 from wakegate_schema import strict_json, timestamps
 from wakegate_schema.clock import SECOND
-from wakegate_schema.records import Approval, Closing, Execution, RequestIdentity, call_digest
+from wakegate_schema.records import Approval, Closing, Execution, RequestIdentity
 from wakegate_schema.states import State
 from wakegate_schema.strict_json import MalformedJson
 from wakegate_schema.wire import ApprovalRequest, Decision
@@ -152,9 +152,7 @@ def _faults(execution: Execution, request: ApprovalRequest) -> Iterator[Refusal]
 def _saved_faults(execution: Execution) -> Iterator[Refusal]:
     if execution.arguments is None:
         yield Refusal.PAYLOAD_ERASED
-        return
-    digest = call_digest(execution.tool, execution.arguments, execution.context, execution.reasoning, execution.timeout)
-    if digest != execution.digest:
+    elif not execution.intact:
         yield Refusal.DIGEST_DIFFERS
 
 

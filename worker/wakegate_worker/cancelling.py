@@ -7,7 +7,7 @@ import structlog
 
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Execution
-from wakegate_schema.store import Store
+from wakegate_schema.store import Store, StoreError, StoreUnavailable
 from wakegate_worker.backoff import give_up_at, retry_at
 from wakegate_worker.boundary import identity_of
 from wakegate_worker.decisions import CredentialRefused, DecisionError, DecisionSource, SubmissionRejected
@@ -49,6 +49,11 @@ class Cancelling:
             return
         except DecisionError as error:
             await self._put_off(execution, error)
+            return
+        except StoreUnavailable:
+            raise
+        except StoreError as error:  # the provider names another execution's request
+            await self._put_off(execution, DecisionError(reason=error.reason))
             return
         log.info("cancelled", action="cancel", answer=answer)
         await self._store.cancel_settled(execution.execution_id)

@@ -1,16 +1,9 @@
 """Clocks: the last look at the time, right before a call begins (DESIGN, start, step 7). Pure."""
 
 from enum import StrEnum
-from typing import Final
 
+from wakegate_schema import clock_mark
 from wakegate_schema.clock import SECOND
-
-MARK_TOLERANCE: Final = 5 * SECOND
-"""How far the wall clock may be behind this host's highest reading before it is disbelieved, in µs.
-
-Readings wait their turn to be stored, so one taken a moment earlier may be stored later. Within the tolerance
-nothing is gained by a slow clock: the highest reading then counts as the time.
-"""
 
 
 class ClockVerdict(StrEnum):
@@ -43,7 +36,7 @@ def check_clocks(expires_at: int, *, now: int, highest: int, server_now: int | N
     """
     if server_now is not None and server_now >= expires_at:
         return ClockVerdict.LAPSED
-    if now < highest - MARK_TOLERANCE:
+    if clock_mark.is_behind(now, highest):
         return ClockVerdict.CLOCK_BEHIND
     if max(now, highest) >= expires_at:
         return ClockVerdict.LAPSED

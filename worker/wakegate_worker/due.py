@@ -10,9 +10,10 @@ from wakegate_schema.store import Store
 class DueWait:
     """Sleeps until an execution is due. The store is the queue: a commit by anybody is the hint."""
 
-    def __init__(self, store: Store, *, idle_s: float, now: Callable[[], int]) -> None:
-        """Take the store, the longest sleep in seconds, and the wall clock in µs."""
+    def __init__(self, store: Store, owner: str, *, idle_s: float, now: Callable[[], int]) -> None:
+        """Take the store, who leases, the longest sleep in seconds, and the wall clock in µs."""
         self._store = store
+        self._owner = owner
         self._idle_s = idle_s
         self._now = now
         self._change = -1
@@ -21,7 +22,7 @@ class DueWait:
         """Return when something is due, or after the longest sleep."""
         until = time.monotonic() + self._idle_s
         while (remaining := until - time.monotonic()) > 0:
-            due_at = await self._store.next_due_at()
+            due_at = await self._store.next_due_at(self._owner)
             if due_at is not None:
                 remaining = min(remaining, (due_at - self._now()) / SECOND)
             if remaining <= 0:

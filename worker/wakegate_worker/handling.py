@@ -8,10 +8,11 @@ import structlog
 
 from wakegate_schema.records import Closing, Execution, Instance
 from wakegate_schema.states import State
-from wakegate_schema.store import Store, StoreUnavailable
+from wakegate_schema.store import Store, StoreError, StoreUnavailable
 from wakegate_schema.wake_targets import NONE
 from wakegate_worker.backoff import give_up_at, retry_at
 from wakegate_worker.decisions import CredentialRefused, DecisionError, SubmissionRejected
+from wakegate_worker.keeping import Keeping
 from wakegate_worker.resumption import Resumption
 from wakegate_worker.sources import INSTANCE_PARKED, NoCredential, Sources
 from wakegate_worker.stopping import Interrupted, Stop
@@ -32,6 +33,7 @@ class Handler:
         sources: Sources,
         submission: Submission,
         resumption: Resumption,
+        keeping: Keeping,
         *,
         now: Callable[[], int],
         stop: Stop,
@@ -42,6 +44,7 @@ class Handler:
         self._sources = sources
         self._submission = submission
         self._resumption = resumption
+        self._keeping = keeping
         self._now = now
         self._stop = stop
         self._woken = woken
@@ -50,15 +53,17 @@ class Handler:
         """Take a leased execution as far as it goes. Raises only `StoreUnavailable`: its lease then runs out."""
         structlog.contextvars.bind_contextvars(execution_id=execution.execution_id)
         try:
-            await self._handle(execution)
+            async with self._keeping.kept(execution.lease):
+                await self._handle(execution)
         except Interrupted:
             await self._resumption.release(execution, self._now(), execution.problem)
         except StoreUnavailable:
             raise
         except Exception as error:
             log.exception("unforeseen error", action="handle", error=type(error).__name__)
+            problem = error.reason if isinstance(error, StoreError) else INTERNAL_ERROR
             due_at = retry_at(execution.tries, self._now(), random.random)
-            await self._resumption.release(execution, due_at, INTERNAL_ERROR)
+            await self._resumption.release(execution, due_at, problem)
         finally:
             if execution.wake != NONE:
                 self._woken.set()
@@ -94,8 +99,13 @@ class Handler:
     async def _park(self, execution: Execution, instance: Instance, error: CredentialRefused) -> None:
         seen = instance.sealed_credential
         if seen is not None:
-            log.error("parked", action="park", instance=instance.name, reason=error.reason)
-            await self._store.park_instance(instance.provider, instance.instance_id, error.reason, self._now(), seen)
+            log.error(
+                "parked until `wakegate instance credential` stores a new credential",
+                action="park",
+                instance=instance.name,
+                reason=error.reason,
+            )
+            await self._store.park_instance(instance.provider, instance.instance_id, error.reason, seen)
         await self._again(execution, NoCredential(reason=INSTANCE_PARKED))
 
     async def _again(self, execution: Execution, error: DecisionError, *, sent: bool = True) -> None:

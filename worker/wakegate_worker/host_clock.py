@@ -1,11 +1,9 @@
 """The host's clock mark: the highest wall clock reading this host has ever had (DESIGN, the start, step 7)."""
 
-import platform
 from collections.abc import Callable
 
-from wakegate_schema import clock
+from wakegate_schema import clock, clock_mark
 from wakegate_schema.store import Store
-from wakegate_worker.clocks import MARK_TOLERANCE
 
 MARK_EVERY = clock.SECOND
 """How often the mark is stored at most, in µs; well inside the tolerance."""
@@ -17,7 +15,7 @@ class HostClock:
     def __init__(self, store: Store, *, host: str | None = None, now: Callable[[], int] = clock.now) -> None:
         """Take the store, the host's name (its own unless given) and the wall clock in µs."""
         self._store = store
-        self._host = host or platform.node() or "localhost"
+        self._host = host or clock_mark.host_name()
         self._now = now
         self._highest = 0
         self._marked_at: int | None = None
@@ -46,7 +44,12 @@ class HostClock:
         self._highest = max(before, now)
         return before
 
+    async def is_behind(self) -> bool:
+        """Return whether this host has shown a later time before; what seems to lie ahead may be the present then."""
+        before = await self.mark()
+        return clock_mark.is_behind(self._now(), before)
+
     def _is_fresh(self, now: int) -> bool:
-        if self._marked_at is None or now < self._highest - MARK_TOLERANCE:
+        if self._marked_at is None or clock_mark.is_behind(now, self._highest):
             return False
         return self._marked_at <= now < self._marked_at + MARK_EVERY

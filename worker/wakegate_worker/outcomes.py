@@ -3,18 +3,13 @@
 import asyncio
 import inspect
 import json
-import traceback
-from pathlib import Path
 
 from wakegate_schema import strict_json
+from wakegate_schema.outcome_texts import RESULT_LIMIT, place_of, said
 from wakegate_schema.records import Outcome
 from wakegate_worker.attempt import ToolFailed
 from wakegate_worker.registry import Tool
 
-RESULT_LIMIT = 262_144
-"""The largest result that is kept, in bytes of JSON."""
-MESSAGE_LIMIT = 500
-"""The longest message that is kept, in characters."""
 STILL_RUNNING = "tool_still_running"
 """The reason of a run that was given up while it went on; its late word settles it."""
 
@@ -47,28 +42,15 @@ def outcome_of_error(tool: Tool, error: BaseException) -> Outcome:
     kept: messages of libraries hold URLs, tokens and arguments.
     """
     if isinstance(error, ToolFailed):
-        return Outcome("failed", "tool_failed", error=one_line(str(error)))
+        return Outcome("failed", "tool_failed", error=said(error))
     if tool.failures and isinstance(error, tool.failures):
-        return Outcome("failed", "tool_failed", error=one_line(f"{type(error).__name__}: {error}"))
+        return Outcome("failed", "tool_failed", error=said(error, type(error).__name__))
     if isinstance(error, asyncio.CancelledError):
         return Outcome("in_doubt", "tool_cancelled", error="the tool was cancelled while it ran")
-    return Outcome("in_doubt", "tool_raised", error=one_line(f"{type(error).__name__} {_place(error)}"))
+    return Outcome("in_doubt", "tool_raised", error=place_of(error, "somewhere in the tool"))
 
 
 def timed_out(tool: Tool, *, running: bool) -> Outcome:
     """Return the outcome of a run that took longer than the tool may, and may be `running` still."""
     reason = STILL_RUNNING if running else "tool_timed_out"
     return Outcome("in_doubt", reason, error=f"the tool did not end within {tool.timeout:g} s")
-
-
-def one_line(text: str) -> str:
-    """Return the text as one printable line of at most `MESSAGE_LIMIT` characters."""
-    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
-    return line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 1] + "…"
-
-
-def _place(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
-        return "somewhere in the tool"
-    return f"at {Path(frames[-1].filename).name}:{frames[-1].lineno} in {frames[-1].name}"

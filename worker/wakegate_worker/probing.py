@@ -12,17 +12,23 @@ import structlog
 
 from wakegate_schema.clock import HOUR, SECOND
 from wakegate_schema.records import Execution, Outcome
-from wakegate_schema.store import Store
+from wakegate_schema.store import Store, StoreError
 from wakegate_worker.attempt import Attempt, attempt_of
 from wakegate_worker.backoff import delay_s
 from wakegate_worker.registry import Probe, Tool
-from wakegate_worker.running import GRACE
+from wakegate_worker.running import GRACE_S
 from wakegate_worker.threads import NoThread, Threads
 
 HAPPENED = Outcome("succeeded", "probe_found_it")
-LEAST_PAUSE = 1.0
-"""Seconds between two rounds at least."""
 DID_NOT_HAPPEN = Outcome("failed", "probe_found_nothing")
+LEAST_PAUSE_S = 1.0
+"""Seconds between two rounds at least."""
+ROOM = 32
+"""How many probes are asked at once."""
+ROUND_S = 5.0
+"""Seconds a round waits for its answers; who takes longer keeps nobody else waiting."""
+THREADS = 32
+"""How many threads sync probes may have, hung ones included; tools have their own."""
 
 log = structlog.get_logger()
 
@@ -37,7 +43,8 @@ class Probing:
     """Asks soon after an attempt came into doubt and on every start, then less and less often, at least hourly.
 
     An attempt is not asked about while it may still be doing it: not before its tool's timeout is over, nor while it
-    runs in this process. "It did not happen" would then be true only for the moment.
+    runs in this process. "It did not happen" would then be true only for the moment. Nor is a probe called again
+    while an earlier call of it for the same attempt has not come back.
     """
 
     def __init__(
@@ -45,19 +52,21 @@ class Probing:
         store: Store,
         tools: Mapping[str, Tool],
         *,
-        threads: Threads,
         alive: Collection[str],
         now: Callable[[], int],
         woken: asyncio.Event,
     ) -> None:
-        """Take the store, the tools of this worker, the threads for sync probes, and which executions run here."""
+        """Take the store, the tools of this worker, which executions run here, the clock, and what wakes set."""
         self._store = store
         self._tools = {name: tool for name, tool in tools.items() if tool.probe is not None}
-        self._threads = threads
+        self._threads = Threads(THREADS)
         self._alive = alive
         self._now = now
         self._woken = woken
         self._asked: dict[str, _Asked] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._hanging: set[str] = set()
+        """Whose sync probe was given up and has not come back."""
 
     async def round(self) -> float | None:
         """Ask about every execution in doubt that is due to be asked about; return seconds until the next is."""
@@ -69,47 +78,77 @@ class Probing:
             for _, execution in page:
                 seen.add(execution.execution_id)
                 due_at = self._due_at(execution)
-                if due_at is not None and due_at <= self._now():
-                    due_at = await self._ask(execution)
-                next_at = due_at if next_at is None else min(next_at, due_at or next_at)
+                if due_at is not None and due_at <= self._now() and len(self._asking) < ROOM:
+                    self._ask(execution)
+                elif due_at is not None:
+                    next_at = due_at if next_at is None else min(next_at, due_at)
         self._asked = {key: asked for key, asked in self._asked.items() if key in seen}
-        return None if next_at is None else max(LEAST_PAUSE, (next_at - self._now()) / SECOND)
+        if self._asking:
+            await asyncio.wait(self._asking.values(), timeout=ROUND_S)
+        return self._pause(next_at)
+
+    async def finish(self) -> None:
+        """Break off what is being asked; the next start asks again."""
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=GRACE_S)
+
+    def _pause(self, next_at: int | None) -> float | None:
+        if self._asking:
+            return ROUND_S
+        again = [asked.due_at for asked in self._asked.values()]
+        soonest = min(again if next_at is None else [next_at, *again], default=None)
+        return None if soonest is None else max(LEAST_PAUSE_S, (soonest - self._now()) / SECOND)
 
     def _due_at(self, execution: Execution) -> int | None:
         """Return when to ask, or None if this worker cannot, or not while its own run goes on."""
         tool = self._tools.get(execution.tool)
         if tool is None or execution.tool_version not in (None, tool.version):
             return None
-        if execution.execution_id in self._alive:
+        if execution.execution_id in self._alive or execution.execution_id in self._asking:
+            return None
+        if execution.execution_id in self._hanging:
             return None
         asked = self._asked.get(execution.execution_id)
-        over_at = (execution.started_at or 0) + round((tool.timeout + GRACE) * SECOND)
+        over_at = (execution.started_at or 0) + round((tool.timeout + GRACE_S) * SECOND)
         return over_at if asked is None else asked.due_at
 
-    async def _ask(self, execution: Execution) -> int | None:
-        """Ask, and return when to ask again; None once it is settled."""
+    def _ask(self, execution: Execution) -> None:
+        task = asyncio.get_running_loop().create_task(self._settle(execution))
+        self._asking[execution.execution_id] = task
+        task.add_done_callback(lambda _: self._asking.pop(execution.execution_id))
+
+    async def _settle(self, execution: Execution) -> None:
+        """Ask, and settle what is in doubt or put down when to ask again."""
         tool, attempt = self._tools[execution.tool], attempt_of(execution)
         if attempt is None or tool.probe is None:
-            return None
+            return
         answer = await self._answer(tool, tool.probe, attempt)
         tries = self._asked[execution.execution_id].tries + 1 if execution.execution_id in self._asked else 0
         wait_s = delay_s(tries, random.random, base_s=2.0, cap_s=HOUR / SECOND)
-        again_at = self._now() + round(wait_s * SECOND)
-        self._asked[execution.execution_id] = _Asked(tries, again_at)
+        self._asked[execution.execution_id] = _Asked(tries, self._now() + round(wait_s * SECOND))
         log.info("probed", action="probe", execution_id=execution.execution_id, happened=answer, tries=tries)
         if answer is None:
-            return again_at
+            return
         outcome = HAPPENED if answer else DID_NOT_HAPPEN
-        await self._store.settle_by_probe(execution.execution_id, outcome, self._now())
+        try:
+            await self._store.settle_by_probe(execution.execution_id, outcome, self._now())
+        except StoreError as error:
+            log.warning("not settled yet", action="probe", execution_id=execution.execution_id, reason=error.reason)
+            return
+        self._asked.pop(execution.execution_id, None)
         self._woken.set()
-        return None
 
     async def _answer(self, tool: Tool, probe: Probe, attempt: Attempt) -> bool | None:
         """Return the probe's answer; None also for one that failed, took too long or said something else."""
         try:
             async with asyncio.timeout(tool.timeout):
                 answer = await self._call(probe, attempt)
-        except Exception as error:
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
             log.exception(
                 "the probe failed", action="probe", execution_id=attempt.execution_id, error=type(error).__name__
             )
@@ -122,12 +161,22 @@ class Probing:
     async def _call(self, probe: Probe, attempt: Attempt) -> object:
         if inspect.iscoroutinefunction(probe):
             return await probe(attempt)
+        if self._threads.full:
+            return None
         try:
-            ended = await self._threads.run(lambda: _ended(probe, attempt))
+            ending = self._threads.run(lambda: _ended(probe, attempt))
         except NoThread:
             return None
-        answer = ended()
+        self._hanging.add(attempt.execution_id)
+        ending.add_done_callback(lambda _: self._hanging.discard(attempt.execution_id))
+        answer = (await asyncio.shield(ending))()
         return await answer if inspect.isawaitable(answer) else answer
+
+
+def _is_cancelled() -> bool:
+    """Return whether the stop cancels this task, rather than the probe raising what a cancellation raises."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _ended(probe: Probe, attempt: Attempt) -> Callable[[], object]:

@@ -10,9 +10,9 @@ from wakegate_schema.store import StoreUnavailable
 from wakegate_worker.slots import Slots
 from wakegate_worker.stopping import Interrupted, Stop
 
-PAUSE_AFTER_FAILURE = 1.0
+PAUSE_AFTER_FAILURE_S = 1.0
 """Seconds before the store is asked again after it failed."""
-PAUSE_AFTER_NOTHING = 0.01
+PAUSE_AFTER_NOTHING_S = 0.01
 """Seconds before the store is asked again when what was due went to somebody else."""
 
 log = structlog.get_logger()
@@ -59,10 +59,10 @@ class Pump(Generic[_Item]):
                 return
             except StoreUnavailable as error:
                 log.warning("the store cannot be used", action=self._action, reason=error.reason)
-                await self._stop.pause(PAUSE_AFTER_FAILURE)
+                await self._stop.pause(PAUSE_AFTER_FAILURE_S)
             except Exception as error:
                 log.exception("unforeseen error", action=self._action, error=type(error).__name__)
-                await self._stop.pause(PAUSE_AFTER_FAILURE)
+                await self._stop.pause(PAUSE_AFTER_FAILURE_S)
 
     async def finish(self, seconds: float) -> int:
         """Wait for what is being worked on, `seconds` or until the stop is forced; return how much is given up."""
@@ -82,13 +82,13 @@ class Pump(Generic[_Item]):
     async def _round(self) -> None:
         room = self._slots.free
         if room == 0:
-            await self._stop.pause(PAUSE_AFTER_FAILURE, self._slots.changed)
+            await self._stop.pause(PAUSE_AFTER_FAILURE_S, self._slots.changed)
             return
         items = await self._take(room)
         for item in items:
             self._begin(item)
         if not items:
-            await asyncio.sleep(PAUSE_AFTER_NOTHING)
+            await asyncio.sleep(PAUSE_AFTER_NOTHING_S)
         if len(items) < room:
             with self._stop.interruptible():
                 await self._wait()

@@ -2,39 +2,35 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import structlog
 
-from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Execution, Lease, Outcome
 from wakegate_schema.states import State
 from wakegate_schema.store import Store, StoreError, StoreUnavailable
 from wakegate_schema.wake_targets import NONE
 from wakegate_worker.backoff import delay_s
 
-LONGEST_WAIT = 5.0
+LONGEST_WAIT_S = 5.0
 """Seconds between two tries to record an outcome, at most."""
 
 log = structlog.get_logger()
 
 
 class Recorder:
-    """Keeps attempts' leases alive and their outcomes until they are on record."""
+    """Keeps attempts' outcomes until they are on record."""
 
     def __init__(
         self,
         store: Store,
         *,
-        lease_s: float,
         now: Callable[[], int],
         woken: asyncio.Event,
         doubted: asyncio.Event,
     ) -> None:
-        """Take the store, a lease's length in seconds, the wall clock in µs, and what to set for wakes and probes."""
+        """Take the store, the wall clock in µs, and what to set for wakes and probes."""
         self._store = store
-        self._lease_s = lease_s
         self._now = now
         self._woken = woken
         self._doubted = doubted
@@ -54,7 +50,7 @@ class Recorder:
                     reason=error.reason,
                     tries=tries,
                 )
-                await asyncio.sleep(delay_s(tries, random.random, base_s=0.1, cap_s=LONGEST_WAIT))
+                await asyncio.sleep(delay_s(tries, random.random, base_s=0.1, cap_s=LONGEST_WAIT_S))
                 tries += 1
             except StoreError as error:  # `not_your_attempt`: the start was never committed
                 log.warning("not recorded", action="finish", execution_id=lease.execution_id, reason=error.reason)
@@ -78,16 +74,6 @@ class Recorder:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    @asynccontextmanager
-    async def renewing(self, lease: Lease) -> AsyncIterator[None]:
-        """Keep the attempt's lease alive inside; a lost one does not end what runs, its word counts late too."""
-        task = asyncio.get_running_loop().create_task(self._renew(lease))
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
     def _recorded(self, execution: Execution) -> None:
         level = log.error if execution.state is State.IN_DOUBT else log.info
         level(
@@ -101,16 +87,3 @@ class Recorder:
             self._woken.set()
         if execution.state is State.IN_DOUBT:
             self._doubted.set()
-
-    async def _renew(self, lease: Lease) -> None:
-        while True:
-            await asyncio.sleep(self._lease_s / 3)
-            now = self._now()
-            try:
-                kept = await self._store.renew(lease, now, now + round(self._lease_s * SECOND))
-            except StoreUnavailable as error:
-                log.warning("the lease waits for the store", action="renew", reason=error.reason)
-                continue
-            if not kept:
-                log.warning("the lease is lost; the tool goes on", action="renew")
-                return

@@ -17,7 +17,7 @@ from wakegate_worker.backoff import (
     next_look,
     retry_at,
 )
-from wakegate_worker.boundary import Ending, NotYet, Pending, Permit, check
+from wakegate_worker.boundary import Ending, NotYet, Pending, Permit, Refusal, check
 from wakegate_worker.clocks import ClockVerdict
 from wakegate_worker.decisions import DecisionSource, Reading
 from wakegate_worker.host_clock import HostClock
@@ -81,6 +81,10 @@ class Resumption:
                 await self._permitted(execution, verdict.approval, reading)
             elif isinstance(verdict, NotYet):
                 await self.release(execution, verdict.due_at, verdict.problem)
+            elif verdict.closing.reason == Refusal.TIME_IN_FUTURE and await self._clock.is_behind():
+                await self.release(
+                    execution, self._soon(execution, ClockVerdict.CLOCK_BEHIND), ClockVerdict.CLOCK_BEHIND
+                )
             else:
                 await self.close(execution, verdict.closing)
 
@@ -92,9 +96,9 @@ class Resumption:
         level = log.error if closing.state is State.REFUSED else log.info
         level("closed", action="close", state=closing.state, reason=closing.reason)
 
-    async def release(self, execution: Execution, due_at: int, problem: str | None) -> None:
-        """Look again at `due_at`, or sooner when something comes in."""
-        await self._store.release(execution.lease, due_at, problem, self._clock.now())
+    async def release(self, execution: Execution, due_at: int, problem: str | None, *, pass_on: bool = False) -> None:
+        """Look again at `due_at`, or sooner when something comes in; with `pass_on` rather another worker than this."""
+        await self._store.release(execution.lease, due_at, problem, self._clock.now(), pass_on=pass_on)
         if problem is not None:
             log.info("to be tried again", action="retry", problem=problem, tries=execution.tries, due_at=due_at)
 
@@ -118,15 +122,19 @@ class Resumption:
             prepared = self._starting.prepare(execution)
         except (CannotRunHere, ArgumentsDoNotFit) as error:
             log.warning("cannot run here", action="start", problem=error.reason, tool=execution.tool)
-            await self._not_now(execution, approval, error.reason)
+            await self._not_now(execution, approval, error.reason, pass_on=True)
         else:
             await self._starting.start(execution, approval, prepared, reading)
 
-    async def _not_now(self, execution: Execution, approval: Approval, problem: str) -> None:
+    async def _not_now(self, execution: Execution, approval: Approval, problem: str, *, pass_on: bool = False) -> None:
         """Leave an approved call for later, or for another worker, until its approval lapses."""
+        due_at = min(self._soon(execution, problem), approval.expires_at)
+        await self.release(execution, due_at, problem, pass_on=pass_on)
+
+    def _soon(self, execution: Execution, problem: str) -> int:
+        """Return when to look again at a decided call that cannot start here because of this problem, µs."""
         tries = execution.tries if execution.problem == problem else 0
-        due_at = retry_at(tries, self._clock.now(), random.random, cap_s=RETRY_CAP_S)
-        await self.release(execution, min(due_at, approval.expires_at), problem)
+        return retry_at(tries, self._clock.now(), random.random, cap_s=RETRY_CAP_S)
 
     async def _wait(self, execution: Execution, instance: Instance, source: DecisionSource) -> Reading | None:
         """Wait for a decision here if there is a place to; else see to it that somebody looks again."""

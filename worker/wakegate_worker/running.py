@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from wakegate_schema.records import Outcome
@@ -10,7 +11,7 @@ from wakegate_worker.outcomes import outcome_of_error, outcome_of_return, timed_
 from wakegate_worker.registry import Tool
 from wakegate_worker.threads import NoThread, Threads
 
-GRACE = 1.0
+GRACE_S = 1.0
 """Seconds an async tool has to end after it was cancelled at its timeout."""
 
 
@@ -20,6 +21,7 @@ async def run_tool(
     arguments: Mapping[str, Any],
     *,
     threads: Threads,
+    unfit: Callable[[], str | None],
     late: Callable[[Outcome], None],
 ) -> Outcome:
     """Run the tool once and return its outcome; never raises what the tool raised.
@@ -32,27 +34,37 @@ async def run_tool(
         attempt: its first argument.
         arguments: the call's arguments, already checked to fit.
         threads: where sync tools run.
+        unfit: asked right before the tool is called, in its task or thread, which may have waited for its turn:
+            returns why it must not be called any more, or None.
         late: takes the late word of a run that was given up.
     """
     try:
-        ending = _begin(tool, attempt, arguments, threads)
+        ending = _begin(_Run(tool, attempt, arguments, unfit), threads)
     except NoThread as error:
         return Outcome("not_begun", error.reason, error=str(error))
     if await _ended(ending, tool.timeout):
         return ending.result()
     if isinstance(ending, asyncio.Task):
         ending.cancel()
-        if await _ended(ending, GRACE):
+        if await _ended(ending, GRACE_S):
             outcome = ending.result()
             return timed_out(tool, running=False) if outcome.kind == "in_doubt" else outcome
     ending.add_done_callback(lambda ended: None if ended.cancelled() else late(ended.result()))
     return timed_out(tool, running=True)
 
 
-def _begin(tool: Tool, attempt: Attempt, arguments: Mapping[str, Any], threads: Threads) -> "asyncio.Future[Outcome]":
-    if tool.is_async:
-        return asyncio.get_running_loop().create_task(_run_async(tool, attempt, arguments))
-    return threads.run(lambda: _run_sync(tool, attempt, arguments))
+@dataclass(frozen=True, slots=True)
+class _Run:
+    tool: Tool
+    attempt: Attempt
+    arguments: Mapping[str, Any]
+    unfit: Callable[[], str | None]
+
+
+def _begin(run: _Run, threads: Threads) -> "asyncio.Future[Outcome]":
+    if run.tool.is_async:
+        return asyncio.get_running_loop().create_task(_run_async(run))
+    return threads.run(lambda: _run_sync(run))
 
 
 async def _ended(ending: "asyncio.Future[Outcome]", seconds: float) -> bool:
@@ -60,17 +72,23 @@ async def _ended(ending: "asyncio.Future[Outcome]", seconds: float) -> bool:
     return bool(done)
 
 
-async def _run_async(tool: Tool, attempt: Attempt, arguments: Mapping[str, Any]) -> Outcome:
+async def _run_async(run: _Run) -> Outcome:
+    reason = run.unfit()
+    if reason is not None:
+        return Outcome("not_begun", reason)
     try:
-        value = await tool.function(attempt, **arguments)
+        value = await run.tool.function(run.attempt, **run.arguments)
     except BaseException as error:  # noqa: BLE001 (whatever a tool raises is its outcome and must not end the worker)
-        return outcome_of_error(tool, error)
+        return outcome_of_error(run.tool, error)
     return outcome_of_return(value)
 
 
-def _run_sync(tool: Tool, attempt: Attempt, arguments: Mapping[str, Any]) -> Outcome:
+def _run_sync(run: _Run) -> Outcome:
+    reason = run.unfit()
+    if reason is not None:
+        return Outcome("not_begun", reason)
     try:
-        value = tool.function(attempt, **arguments)
+        value = run.tool.function(run.attempt, **run.arguments)
     except BaseException as error:  # noqa: BLE001 (as above)
-        return outcome_of_error(tool, error)
+        return outcome_of_error(run.tool, error)
     return outcome_of_return(value)

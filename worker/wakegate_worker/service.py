@@ -1,7 +1,9 @@
 """The worker as a service: one process, one event loop, until it is told to stop."""
 
 import asyncio
+import os
 import signal
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -10,12 +12,16 @@ import structlog
 from wakegate_schema import ids
 from wakegate_schema.keys import ensure_key
 from wakegate_schema.settings import Settings
+from wakegate_schema.signals import spaced
 from wakegate_schema.store import open_store
 from wakegate_worker.outbound import open_session
 from wakegate_worker.registry import load_tools
 from wakegate_worker.stopping import Stop
-from wakegate_worker.waking import WakeSender, ensure_wake_secret
+from wakegate_worker.wake_sender import WakeSender, ensure_wake_secret
 from wakegate_worker.worker import Worker
+
+LEAVE_S = 3.0
+"""Seconds after the stop in which the process ends by itself, or is ended."""
 
 log = structlog.get_logger()
 
@@ -33,8 +39,9 @@ async def serve(settings: Settings, *, ready: Callable[[], None] | None = None) 
     stop = Stop()
     loop = asyncio.get_running_loop()
     signals = (signal.SIGTERM, signal.SIGINT)
+    requested = spaced(stop.request)
     for number in signals:
-        loop.add_signal_handler(number, stop.request)
+        loop.add_signal_handler(number, requested)
     try:
         async with running(settings, stop):
             log.info("ready", action="ready")
@@ -45,6 +52,17 @@ async def serve(settings: Settings, *, ready: Callable[[], None] | None = None) 
         for number in signals:
             loop.remove_signal_handler(number)
     log.info("stopped", action="stopped")
+    _leave_within(LEAVE_S)
+
+
+def _leave_within(seconds: float) -> None:
+    """End the process even if a tool that was left running, in a task or a thread of its own, would keep it.
+
+    Everything is closed by now and the tool's attempt is, or becomes, in doubt.
+    """
+    leaving = threading.Timer(seconds, os._exit, (0,))
+    leaving.daemon = True
+    leaving.start()
 
 
 @asynccontextmanager
@@ -56,7 +74,7 @@ async def running(settings: Settings, stop: Stop | None = None) -> AsyncIterator
     """
     stop = stop or Stop()
     tools = load_tools(settings.tools)
-    sealer = ensure_key(settings.worker_key_path)
+    sealer = ensure_key(settings.worker_key_path, "worker_key_file")
     secret = ensure_wake_secret(settings.wake_secret_path)
     async with await open_store(settings.database, mode="service") as store, open_session() as session:
         worker = Worker(

@@ -18,12 +18,16 @@ from wakegate_worker.boundary import Ending
 from wakegate_worker.clocks import ClockVerdict, check_clocks, server_time
 from wakegate_worker.decisions import Reading
 from wakegate_worker.host_clock import HostClock
+from wakegate_worker.keeping import Keeping
 from wakegate_worker.outcomes import STILL_RUNNING
 from wakegate_worker.recording import Recorder
 from wakegate_worker.registry import Tool
 from wakegate_worker.running import run_tool
 from wakegate_worker.stopping import Interrupted, Stop
 from wakegate_worker.threads import Threads
+
+START_TOO_SLOW = "start_too_slow"
+"""The reason of a start whose commit took as long as its lease."""
 
 log = structlog.get_logger()
 
@@ -51,6 +55,7 @@ class Starting:
         tools: Mapping[str, Tool],
         *,
         threads: Threads,
+        keeping: Keeping,
         recorder: Recorder,
         clock: HostClock,
         lease_s: float,
@@ -61,6 +66,7 @@ class Starting:
         self._store = store
         self._tools = tools
         self._threads = threads
+        self._keeping = keeping
         self._recorder = recorder
         self._clock = clock
         self._lease_us = round(lease_s * SECOND)
@@ -68,6 +74,8 @@ class Starting:
         self._monotonic = monotonic
         self.alive: set[str] = set()
         """Ids of executions whose tool runs in this process now, given up ones included."""
+        self.running: list[Tool] = []
+        """The tools of the attempts that run now, one for each."""
 
     async def check_time(self, approval: Approval, reading: Reading) -> ClockVerdict:
         """Mark the host's clock and say what all clocks make of the approval."""
@@ -92,23 +100,35 @@ class Starting:
         return Prepared(tool, arguments)
 
     async def start(self, execution: Execution, approval: Approval, prepared: Prepared, reading: Reading) -> None:
-        """Spend the permission and run the call, or do neither, or spend it without running."""
+        """Spend the permission and run the call, or do neither, or spend it without running.
+
+        Raises:
+            Interrupted: a stop was asked for; nothing was spent.
+        """
         if self._stop.requested:
             raise Interrupted
-        started = await self._spend(execution, approval)
+        if execution.execution_id in self.alive:
+            log.warning("it is running here already", action="start")
+            return
+        self.alive.add(execution.execution_id)
+        still_running = False
+        try:
+            still_running = await self._start(execution, approval, prepared, reading)
+        finally:
+            if not still_running:
+                self.alive.discard(execution.execution_id)
+
+    async def _start(self, execution: Execution, approval: Approval, prepared: Prepared, reading: Reading) -> bool:
+        """Start, and return whether the tool runs on after its attempt was given up."""
+        begun_at, begun = self._clock.now(), self._monotonic()
+        started = await self._spend(execution, approval, begun_at)
         if started is None:
             log.info("not started here", action="start")
-            return
-        verdict = self._check_time(approval, reading, self._clock.highest)
-        if verdict is not ClockVerdict.IN_TIME:
-            reason = Ending.APPROVAL_EXPIRED if verdict is ClockVerdict.LAPSED else verdict
-            await self._recorder.record(started.lease, Outcome("not_begun", str(reason)))
-            return
+            return False
         log.info("started", action="start", tool=execution.tool, attempt=started.attempt_number)
-        await self._run(started, prepared)
+        return await self._run(started, prepared, lambda: self._unfit(approval, reading, begun_at, begun))
 
-    async def _spend(self, execution: Execution, approval: Approval) -> Execution | None:
-        now = self._clock.now()
+    async def _spend(self, execution: Execution, approval: Approval, now: int) -> Execution | None:
         try:
             return await self._store.start(execution.lease, approval, now, now + self._lease_us)
         except StoreUnavailable as error:
@@ -127,23 +147,40 @@ class Starting:
         ours = found.state is State.STARTED and found.attempt_number == execution.lease_number
         return found if ours else None
 
-    async def _run(self, started: Execution, prepared: Prepared) -> None:
-        lease = started.lease
-        attempt = attempt_of(started)
+    def _unfit(self, approval: Approval, reading: Reading, begun_at: int, begun: float) -> str | None:
+        """Return why the call must not begin although it is started; None when it may (DESIGN, the start, step 7).
+
+        Called in the tool's thread, or its task, as the last thing before the call.
+        """
+        verdict = self._check_time(approval, reading, self._clock.highest)
+        if verdict is ClockVerdict.LAPSED:
+            return str(Ending.APPROVAL_EXPIRED)
+        if verdict is not ClockVerdict.IN_TIME:
+            return str(verdict)
+        # A process that was held up may find that others have taken the attempt for dead, or settled it.
+        took_us = max(self._clock.now() - begun_at, round((self._monotonic() - begun) * SECOND))
+        return START_TOO_SLOW if took_us >= self._lease_us else None
+
+    async def _run(self, started: Execution, prepared: Prepared, unfit: Callable[[], str | None]) -> bool:
+        lease, attempt = started.lease, attempt_of(started)
         if attempt is None:
             await self._recorder.record(lease, Outcome("not_begun", "payload_erased"))
-            return
+            return False
 
         def late(outcome: Outcome) -> None:
             self.alive.discard(started.execution_id)
             self._recorder.record_later(lease, outcome)
 
-        self.alive.add(started.execution_id)
-        async with self._recorder.renewing(lease):
-            outcome = await run_tool(prepared.tool, attempt, prepared.arguments, threads=self._threads, late=late)
-            if outcome.reason != STILL_RUNNING:
-                self.alive.discard(started.execution_id)
+        async with self._keeping.renewed(lease):
+            self.running.append(prepared.tool)
+            try:
+                outcome = await run_tool(
+                    prepared.tool, attempt, prepared.arguments, threads=self._threads, unfit=unfit, late=late
+                )
+            finally:
+                self.running.remove(prepared.tool)
             await self._recorder.record(lease, outcome)
+        return outcome.reason == STILL_RUNNING and started.execution_id in self.alive
 
     def _check_time(self, approval: Approval, reading: Reading, highest: int) -> ClockVerdict:
         server_now = server_time(reading.server_date, reading.received_monotonic, self._monotonic())

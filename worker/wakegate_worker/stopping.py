@@ -35,7 +35,7 @@ class Stop:
         if self.requested:
             self._forced.set()
         self._requested.set()
-        for task in self._interruptible - self._interrupted:
+        for task in self._interruptible - self._interrupted - {_current_task()}:
             self._interrupted.add(task)
             task.cancel()
 
@@ -76,3 +76,11 @@ class Stop:
                 await asyncio.gather(*waits, return_exceptions=True)
         for event in events:
             event.clear()
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    """Return the task that asks for the stop, if one does and not a signal: it is not waiting for anything."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None

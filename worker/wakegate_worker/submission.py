@@ -7,7 +7,7 @@ import structlog
 from wakegate_schema.records import Execution
 from wakegate_schema.states import State
 from wakegate_schema.store import Store
-from wakegate_worker.boundary import Close, check, identity_of
+from wakegate_worker.boundary import Close, Refusal, check, identity_of
 from wakegate_worker.decisions import DecisionSource, Reading
 from wakegate_worker.registry import Tool
 from wakegate_worker.stopping import Stop
@@ -59,6 +59,8 @@ class Submission:
         now = self._now()
         verdict = check(execution, reading.request, now)
         if not isinstance(verdict, Close) or verdict.closing.state is not State.REFUSED:
+            return False
+        if verdict.closing.reason == Refusal.TIME_IN_FUTURE:  # the request is ours; whose clock is wrong is seen later
             return False
         log.error("refused", action="refuse", reason=verdict.closing.reason)
         await self._store.close_unstarted(execution.lease, verdict.closing, now)

@@ -11,11 +11,11 @@ from wakegate_schema.store import Store
 
 LIMIT = 200
 """Rows of one kind that one sweep changes at most; more are swept right after."""
-PRUNE_SECONDS = 60.0
+PRUNE_EVERY_S = 60.0
 """How often retention looks for what is over, in seconds."""
 PRUNE_LIMIT = 500
 """Rows of one kind in one step of retention; keeps its commits short."""
-WARNING_SECONDS = 3600.0
+WARN_EVERY_S = 3600.0
 """How often credentials are looked through, in seconds."""
 WARN_AHEAD = 7 * DAY
 """How long before a credential expires it is warned of, in µs."""

@@ -1,156 +1,45 @@
-"""Waking: telling a harness over HTTP what became of a call, at least once (DESIGN, "Wake targets")."""
+"""Waking: the wakes that are owed, each delivered until it is acknowledged or its time is over."""
 
-import json
-import random as system_random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from collections.abc import Callable
 
-import aiohttp
+import structlog
 
-from wakegate_schema import timestamps
-from wakegate_schema.clock import DAY, SECOND
-from wakegate_schema.records import Execution, Wake
-from wakegate_schema.resolution import resolution_of
-from wakegate_schema.secret_files import SecretFileMissing, create_secret_file, load_signing_secret
-from wakegate_schema.signing import SigningSecret, sign
-from wakegate_schema.states import State
-from wakegate_schema.wake_targets import WakeTarget
-from wakegate_worker.aap_answers import retry_after_s
-from wakegate_worker.backoff import retry_at
-from wakegate_worker.outbound import Limits, Unanswered, exchange
+from wakegate_schema.clock import SECOND
+from wakegate_schema.records import Wake
+from wakegate_schema.store import Store
+from wakegate_worker.wake_sender import Delivered, RetryAt, WakeSender
 
-RETRY_FOR: Final = DAY
-"""How long after it became due a wake is tried, in µs; then it is undelivered, visibly."""
-LIMITS: Final = Limits(connect_s=5.0, total_s=10.0, max_body=0)
+LEASE_S = 60.0
+"""Seconds a wake is being delivered; longer than one attempt may take."""
+
+log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """The harness has acknowledged, or wants no wakes."""
+class Waking:
+    """Delivers wakes and records what became of them."""
 
+    def __init__(self, store: Store, sender: WakeSender, *, now: Callable[[], int]) -> None:
+        """Take the store, what delivers a wake, and the wall clock in µs."""
+        self._store = store
+        self._sender = sender
+        self._now = now
 
-@dataclass(frozen=True, slots=True)
-class RetryAt:
-    """It did not get through; try again at `due_at`, µs."""
+    async def take(self, limit: int) -> list[Wake]:
+        """Return up to `limit` wakes that are due."""
+        now = self._now()
+        return await self._store.lease_wakes(limit, now, now + round(LEASE_S * SECOND))
 
-    due_at: int
-    problem: str
-
-
-@dataclass(frozen=True, slots=True)
-class Undelivered:
-    """It will not be tried again."""
-
-    problem: str
-
-
-WakeResult = Delivered | RetryAt | Undelivered
-
-
-class WakeSender:
-    """Delivers wakes to the targets the operator named."""
-
-    def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        targets: Mapping[str, WakeTarget],
-        secret: SigningSecret,
-        *,
-        random: Callable[[], float] = system_random.random,
-        limits: Limits = LIMITS,
-    ) -> None:
-        """Take what is needed to deliver.
-
-        Args:
-            session: from `outbound.open_session`.
-            targets: by name, from the settings.
-            secret: signs every wake; from `ensure_wake_secret`.
-            random: the source of jitter.
-            limits: of one attempt.
-        """
-        self._session = session
-        self._targets = targets
-        self._secret = secret
-        self._random = random
-        self._limits = limits
-
-    async def deliver(self, wake: Wake, execution: Execution, now: int) -> WakeResult:
-        """Try once to deliver a wake, and say what is to become of it.
-
-        Args:
-            wake: one that is owed.
-            execution: the execution it is about, as it is now.
-            now: wall clock, µs; the attempt is signed with it.
-        """
-        target = self._targets.get(wake.target)
-        if target is None:
-            return Undelivered("unknown_target")
-        if target.kind == "none" or target.url is None:
-            return Delivered()
-        try:
-            body = wake_body(wake, execution)
-        except ValueError:
-            return Undelivered("resolution_not_json")
-        return await self._post(target.url, wake, body, now)
-
-    async def _post(self, url: str, wake: Wake, body: bytes, now: int) -> WakeResult:
-        timestamp = now // SECOND
-        headers = {
-            "Content-Type": "application/json",
-            "Accept-Encoding": "identity",
-            "webhook-id": wake.wake_id,
-            "webhook-timestamp": str(timestamp),
-            "webhook-signature": sign(self._secret, wake.wake_id, timestamp, body),
-        }
-        asked: float | None = None
-        try:
-            answer = await exchange(self._session, "POST", url, headers=headers, body=body, limits=self._limits)
-        except Unanswered as error:
-            problem = error.reason
+    async def handle(self, wake: Wake) -> None:
+        """Try once to deliver a wake."""
+        structlog.contextvars.bind_contextvars(execution_id=wake.execution_id, wake_id=wake.wake_id)
+        execution = await self._store.execution(wake.execution_id)
+        result = await self._sender.deliver(wake, execution, self._now())
+        if isinstance(result, Delivered):
+            log.info("woken", action="wake", target=wake.target, state=wake.to_state)
+            await self._store.wake_delivered(wake.wake_id, self._now())
+        elif isinstance(result, RetryAt):
+            log.info("to be tried again", action="wake", target=wake.target, problem=result.problem, tries=wake.tries)
+            await self._store.wake_failed(wake.wake_id, result.due_at, result.problem)
         else:
-            if 200 <= answer.status < 300:
-                return Delivered()
-            problem = "redirect" if 300 <= answer.status < 400 else f"http_{answer.status}"
-            asked = retry_after_s(answer)
-        return self._again(wake, problem, asked, now)
-
-    def _again(self, wake: Wake, problem: str, retry_after_s: float | None, now: int) -> WakeResult:
-        last = wake.created_at + RETRY_FOR
-        if now >= last:
-            return Undelivered(problem)
-        due_at = retry_at(wake.tries, now, self._random, retry_after_s=retry_after_s)
-        return RetryAt(min(due_at, last), problem)
-
-
-def wake_body(wake: Wake, execution: Execution) -> bytes:
-    """Return the JSON that tells of the wake's transition: `type`, `timestamp` of the transition, `data`.
-
-    Raises:
-        ValueError: the stored result holds what JSON cannot (a number too large for a float).
-    """
-    resolution = resolution_of(execution, wake.wake_id, wake.to_state)
-    message = {
-        "type": _TYPES.get(wake.to_state, "execution.resolved"),
-        "timestamp": timestamps.render(wake.created_at),
-        "data": resolution.to_json(),
-    }
-    return json.dumps(message, allow_nan=False, separators=(",", ":")).encode("ascii")
-
-
-def ensure_wake_secret(path: Path) -> SigningSecret:
-    """Return the secret that signs wakes, making its file (0600) with a new one if there is none.
-
-    Raises:
-        SecretFileError: others may read the file, it holds no signing secret, or it cannot be made.
-    """
-    try:
-        return load_signing_secret(path, _WHAT)
-    except SecretFileMissing:
-        create_secret_file(path, SigningSecret.generate().reveal(), _WHAT)
-        return load_signing_secret(path, _WHAT)
-
-
-_WHAT: Final = "the wake secret"
-_TYPES: Final = {State.PERMITTED: "execution.permitted", State.IN_DOUBT: "execution.in_doubt"}
+            log.error("undelivered", action="wake", target=wake.target, problem=result.problem)
+            await self._store.wake_failed(wake.wake_id, None, result.problem)

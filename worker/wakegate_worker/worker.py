@@ -18,6 +18,7 @@ from wakegate_worker.cancelling import Cancelling
 from wakegate_worker.due import DueWait
 from wakegate_worker.handling import Handler
 from wakegate_worker.host_clock import HostClock
+from wakegate_worker.keeping import Keeping
 from wakegate_worker.long_polls import LongPolls
 from wakegate_worker.periodic import every
 from wakegate_worker.probing import Probing
@@ -25,22 +26,22 @@ from wakegate_worker.pump import Pump
 from wakegate_worker.recording import Recorder
 from wakegate_worker.registry import Tool
 from wakegate_worker.resumption import Resumption
-from wakegate_worker.rousing import Rousing
-from wakegate_worker.running import GRACE
+from wakegate_worker.running import GRACE_S
 from wakegate_worker.slots import Slots
 from wakegate_worker.sources import Sources
 from wakegate_worker.starting import Starting
 from wakegate_worker.stopping import Stop
 from wakegate_worker.submission import Submission
-from wakegate_worker.sweep import PRUNE_SECONDS, WARNING_SECONDS, Sweep
+from wakegate_worker.sweep import PRUNE_EVERY_S, WARN_EVERY_S, Sweep
 from wakegate_worker.threads import Threads
-from wakegate_worker.waking import WakeSender
+from wakegate_worker.wake_sender import WakeSender
+from wakegate_worker.waking import Waking
 
 IDLE_S = 60.0
 """Seconds after which the queue is looked at though nothing happened: a wall clock may have been set."""
 SMALL_ROOM = 64
 """How many cancels, and how many wakes, are under way at once."""
-PROBE_SECONDS = 60.0
+PROBE_EVERY_S = 60.0
 """How often it is looked for attempts in doubt to probe, in seconds."""
 RECORD_S = 5.0
 """Seconds that a stop waits, after the tools, for their outcomes to be recorded."""
@@ -83,14 +84,14 @@ class Worker:
         self._clock = HostClock(store)
         self._woken, self._doubted = asyncio.Event(), asyncio.Event()
         self._threads = Threads(2 * settings.worker_concurrency)
-        self._recorder = Recorder(
-            store, lease_s=self._lease_s, now=self._clock.now, woken=self._woken, doubted=self._doubted
-        )
+        self._keeping = Keeping(store, lease_s=self._lease_s, now=self._clock.now)
+        self._recorder = Recorder(store, now=self._clock.now, woken=self._woken, doubted=self._doubted)
         self._starting = self._make_starting()
         sources = Sources(sealer, functools.partial(AapClient, session))
         self._executions = self._pump_executions(sources, Slots(settings.worker_concurrency))
         self._cancels = self._pump_cancels(sources, settings.sweep_seconds)
         self._wakes = self._pump_wakes(sender, settings.sweep_seconds)
+        self._probing = Probing(store, tools, alive=self._starting.alive, now=self._clock.now, woken=self._woken)
         self._settings = settings
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -107,22 +108,35 @@ class Worker:
         # 2. What had not started was broken off by the request too, long polls included, and gives its lease back,
         #    so that another worker takes it over at once. Calls that had started run on, up to the longest timeout
         #    there is; their leases are renewed meanwhile. A second request ends the wait.
-        longest = max((tool.timeout for tool in self._tools.values()), default=0.0) + GRACE + RECORD_S
+        self._tell_of_tools()
+        longest = max((tool.timeout for tool in self._tools.values()), default=0.0) + GRACE_S + RECORD_S
         left = await self._executions.finish(longest)
         # 3. Cancels were broken off; wakes under way are short.
         await self._cancels.finish(RECORD_S)
         await self._wakes.finish(RECORD_S)
+        await self._probing.finish()
         # 4. Late words that are being recorded.
         await self._recorder.finish(RECORD_S)
         # 5. What still runs is left: nobody renews its lease any more, so it becomes in doubt.
         if left:
             log.error("left running", action="stop", executions=left)
 
+    def _tell_of_tools(self) -> None:
+        running = self._starting.running
+        if running:
+            log.info(
+                "stopping, waiting for tools; again to leave them in doubt",
+                action="stop",
+                tools=", ".join(sorted(tool.name for tool in running)),
+                longest_s=max(tool.timeout for tool in running),
+            )
+
     def _make_starting(self) -> Starting:
         return Starting(
             self._store,
             self._tools,
             threads=self._threads,
+            keeping=self._keeping,
             recorder=self._recorder,
             clock=self._clock,
             lease_s=self._lease_s,
@@ -145,6 +159,7 @@ class Worker:
             sources,
             submission,
             resumption,
+            self._keeping,
             now=self._clock.now,
             stop=self._stop,
             woken=self._woken,
@@ -154,7 +169,7 @@ class Worker:
             slots=slots,
             take=self._lease_due,
             handle=handler.handle,
-            wait=DueWait(self._store, idle_s=IDLE_S, now=self._clock.now),
+            wait=DueWait(self._store, self._owner, idle_s=IDLE_S, now=self._clock.now),
             stop=self._stop,
         )
 
@@ -174,12 +189,12 @@ class Worker:
         )
 
     def _pump_wakes(self, sender: WakeSender, seconds: float) -> Pump[Wake]:
-        rousing = Rousing(self._store, sender, now=self._clock.now)
+        waking = Waking(self._store, sender, now=self._clock.now)
         return Pump(
             "wake",
             slots=Slots(SMALL_ROOM),
-            take=rousing.take,
-            handle=rousing.handle,
+            take=waking.take,
+            handle=waking.handle,
             wait=functools.partial(self._stop.pause, seconds, self._woken),
             stop=self._stop,
         )
@@ -193,17 +208,9 @@ class Worker:
             woken=self._woken,
             doubted=self._doubted,
         )
-        probing = Probing(
-            self._store,
-            self._tools,
-            threads=self._threads,
-            alive=self._starting.alive,
-            now=now,
-            woken=self._woken,
-        )
         return [
             every(self._settings.sweep_seconds, "sweep", sweep.sweep, stop=stop),
-            every(PRUNE_SECONDS, "prune", sweep.prune, stop=stop),
-            every(WARNING_SECONDS, "warn", sweep.warn, stop=stop),
-            every(PROBE_SECONDS, "probe", probing.round, stop=stop, wake=self._doubted),
+            every(PRUNE_EVERY_S, "prune", sweep.prune, stop=stop),
+            every(WARN_EVERY_S, "warn", sweep.warn, stop=stop),
+            every(PROBE_EVERY_S, "probe", self._probing.round, stop=stop, wake=self._doubted),
         ]

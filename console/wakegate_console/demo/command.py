@@ -1,28 +1,27 @@
 """`wakegate demo`: the command around the script."""
 
 import asyncio
+import shlex
 import shutil
 import signal
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 from rich.console import Console
 
+from wakegate_console.demo.audience import PLAIN_WIDTH, audience, put
+from wakegate_console.demo.cases import KILLED
 from wakegate_console.demo.ledger import count_refunds
 from wakegate_console.demo.report import Finding, judge, table
-from wakegate_console.demo.script import Say, Script
+from wakegate_console.demo.script import Script
 from wakegate_console.demo.stage import DemoFailed, Stage
 from wakegate_console.text import describe
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.settings import SettingsError
 from wakegate_schema.store import open_store
-
-PLAIN_WIDTH = 130
-"""Characters a line, where the output is no terminal."""
 
 
 @click.command()
@@ -46,12 +45,28 @@ def demo(keep: Path | None) -> None:
             raise click.Abort from None
         effects = count_refunds(directory / "ledger.jsonl")
         problems = judge(findings, effects)
-        console.print(table(findings, effects))
+        click.echo()
+        put(console, table(findings, effects))
         if problems:
             raise DemoFailed("\n".join(problems))
+        click.echo(f"\n{_afterwards(findings, None if keep is None else directory)}")
         refunds = sum(effects.values())
-    console.print(
-        f"\nAll {len(findings)} calls ended as they must; {refunds} refunds were made, each once, and none beside them."
+    click.echo(
+        f"All {len(findings)} calls ended as they must; {refunds} refunds were made, each once, and none beside them."
+    )
+
+
+def _afterwards(findings: list[Finding], kept: Path | None) -> str:
+    """Say what a person would do next, and how to look around."""
+    [killed] = [found.execution.execution_id for found in findings if found.case is KILLED]
+    doubt = f"`{KILLED.tells}` waits for a person: it may have happened, so it is not run again."
+    if kept is None:
+        return f"{doubt}\nTo look around, and to settle it: wakegate demo --keep DIR"
+    wakegate = f"wakegate --config {shlex.quote(str(kept / 'wakegate.toml'))}"
+    return (
+        f"{doubt}\nEverything is kept in {kept}:\n"
+        f"  {wakegate} execution list\n"
+        f"  {wakegate} execution resolve {killed[:8]} --happened --by NAME --note TEXT"
     )
 
 
@@ -59,7 +74,7 @@ async def _perform(directory: Path, console: Console) -> list[Finding]:
     """Play the script, end every process, and return the findings."""
     _cancel_on_signal()
     stage = Stage(directory)
-    with _audience(console) as say:
+    with audience(console) as say:
         try:
             say("starting provider, receiver and worker")
             await stage.open()
@@ -90,20 +105,6 @@ def _cancel_on_signal() -> None:
 
 
 @contextmanager
-def _audience(console: Console) -> Iterator[Say]:
-    """Tell how far the demo is: one line a step, and on a terminal something that moves."""
-    began = time.monotonic()
-    with console.status("") if console.is_terminal else nullcontext() as status:
-
-        def say(step: str) -> None:
-            console.print(f"{time.monotonic() - began:5.1f} s  {step}")
-            if status is not None:
-                status.update(step)
-
-        yield say
-
-
-@contextmanager
 def _directory(keep: Path | None) -> Iterator[Path]:
     """Give a directory; a temporary one is removed, unless the demo failed: its logs are worth reading then."""
     directory = _kept(keep) if keep is not None else Path(tempfile.mkdtemp(prefix="wakegate-demo-")).resolve()
@@ -121,8 +122,14 @@ def _directory(keep: Path | None) -> Iterator[Path]:
 
 
 def _kept(directory: Path) -> Path:
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if any(directory.iterdir()):
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        is_empty = not any(directory.iterdir())
+    except OSError as error:
+        raise click.BadParameter(
+            f"the directory {directory} cannot be used: {error.strerror}; name another.", param_hint="'--keep'"
+        ) from error
+    if not is_empty:
         raise click.BadParameter(f"the directory {directory} is not empty.", param_hint="'--keep'")
     return directory.resolve()
 

@@ -49,10 +49,6 @@ class Processes:
         process.kill()
         await process.wait()
 
-    async def run(self, name: str, *arguments: str) -> str:
-        """Run `wakegate …` to its end and return what it wrote."""
-        return await self._finish(name, child.command(*arguments))
-
     async def run_module(self, name: str, module: str, *arguments: str) -> str:
         """Run a module to its end and return what it wrote."""
         return await self._finish(name, [sys.executable, "-m", module, *arguments])

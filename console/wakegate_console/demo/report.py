@@ -22,9 +22,9 @@ class Finding:
     starts: int
     """How often it went to `started`."""
     decision: str
-    """The provider's word: its status, and who decided."""
-    duplicates: int
-    """How often its notification came again."""
+    """The provider's word: its status, and who approved or denied."""
+    deliveries: int
+    """How often its notification came in; 0 where the provider sends none."""
 
 
 def judge(findings: Sequence[Finding], effects: Mapping[str, int]) -> list[str]:
@@ -44,25 +44,19 @@ def judge(findings: Sequence[Finding], effects: Mapping[str, int]) -> list[str]:
 
 def table(findings: Sequence[Finding], effects: Mapping[str, int]) -> Table:
     """Return the findings as a table."""
-    made = Table(
-        box=box.SIMPLE_HEAD,
-        padding=0,
-        show_edge=False,
-        title="\nWhat became of the calls; decided, ended: after the call was saved",
-        title_justify="left",
-        title_style="bold",
-    )
+    made = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     for heading in ("call", "decision", "state"):
-        made.add_column(heading, no_wrap=heading == "state")
-    for heading in ("started", "effects", "decided", "ended"):
+        made.add_column(heading, no_wrap=heading != "decision", vertical="bottom")
+    for heading in ("events", "starts", "effects", "decided\nafter", "ended\nafter"):
         made.add_column(heading, justify="right", no_wrap=True)
     for found in findings:
         effect = effects.get(found.case.name, 0)
-        style = "red" if _faults(found, effect) else "green" if found.case.times else ""
+        style = "red" if _faults(found, effect) else _STYLES.get(found.execution.state, "")
         made.add_row(
             found.case.tells,
             found.decision,
             str(found.execution.state),
+            f"{found.deliveries}×",
             f"{found.starts}×",
             str(effect),
             _after(found.execution, found.execution.decided_at),
@@ -70,6 +64,9 @@ def table(findings: Sequence[Finding], effects: Mapping[str, int]) -> Table:
             style=style,
         )
     return made
+
+
+_STYLES = {State.SUCCEEDED: "green", State.IN_DOUBT: "yellow"}
 
 
 def _faults(found: Finding, effects: int) -> list[str]:
@@ -83,8 +80,8 @@ def _faults(found: Finding, effects: int) -> list[str]:
         faults.append(f"{case.tells}: paid back {effects} times, not {case.times}")
     if case is DENIED and execution.state is State.DENIED and execution.note != DENIAL:
         faults.append(f"{case.tells}: the reviewer's note is not on record")
-    if case is DUPLICATED and found.duplicates != 1:
-        faults.append(f"{case.tells}: the notification came again {found.duplicates} times, not once")
+    if case is DUPLICATED and found.deliveries != 2:
+        faults.append(f"{case.tells}: the notification came {found.deliveries} times, not twice")
     return faults
 
 

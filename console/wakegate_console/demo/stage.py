@@ -62,8 +62,8 @@ class Stage:
         await self.processes.start("provider", "provider", "run")
         await self.processes.start("receiver", "receiver")
         await self.start_worker()
-        await self.until("the provider to answer", self._provider_answers, 10)
-        await self.until("the receiver to be ready", self._receiver_is_ready, 10)
+        await self.until("the provider to answer", self._provider_answers, 15)
+        await self.until("the receiver to be ready", self._receiver_is_ready, 15)
 
     async def start_worker(self) -> None:
         """Start a worker."""
@@ -127,7 +127,7 @@ def _toml(directory: Path, receiver_port: int, provider_port: int) -> str:
         "database": f"sqlite:///{directory}/wakegate.db",
         "listen": f"127.0.0.1:{receiver_port}",
         "tools": "wakegate_console.demo.tools",
-        "lease_seconds": 2,
+        "lease_seconds": 3,
         "sweep_seconds": 0.2,
         "provider_listen": f"127.0.0.1:{provider_port}",
         "provider_database": f"sqlite:///{directory}/provider.db",

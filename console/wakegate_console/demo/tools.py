@@ -18,3 +18,11 @@ async def issue_refund(attempt: Attempt, payment_id: str, amount: int, currency:
     """Pay an amount back; a person has approved it."""
     await asyncio.to_thread(record_refund, payment_id, amount, currency)
     return {"payment_id": payment_id, "refund_id": attempt.idempotency_key}
+
+
+@tool(version="1", timeout=60)
+async def issue_slow_refund(attempt: Attempt, payment_id: str, amount: int, currency: str) -> dict[str, str]:
+    """Pay an amount back, and wait long for the bank to say so: long enough to be killed meanwhile."""
+    await asyncio.to_thread(record_refund, payment_id, amount, currency)
+    await asyncio.sleep(50)
+    return {"payment_id": payment_id, "refund_id": attempt.idempotency_key}

@@ -10,6 +10,8 @@ from wakegate_schema.store.errors import (
     StoreMissing,
     StoreOutdated,
     StoreUnavailable,
+    StoreVanished,
+    UnstorableValue,
 )
 from wakegate_schema.store.opening import Mode, open_store
 from wakegate_schema.store.store import Store
@@ -26,5 +28,7 @@ __all__ = [
     "StoreMissing",
     "StoreOutdated",
     "StoreUnavailable",
+    "StoreVanished",
+    "UnstorableValue",
     "open_store",
 ]

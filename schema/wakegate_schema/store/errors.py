@@ -15,6 +15,12 @@ class StoreUnavailable(StoreError):
     reason = "store_unavailable"
 
 
+class StoreVanished(StoreUnavailable):
+    """The store's files were removed or replaced under running services; nothing written there would be found."""
+
+    reason = "store_vanished"
+
+
 class StoreMissing(StoreError):
     """There is no store here; run `wakegate db migrate` or start a service to make one."""
 
@@ -37,6 +43,12 @@ class InvariantViolated(StoreError):
     """The database refused a change that must never happen."""
 
     reason = "invariant_violated"
+
+
+class UnstorableValue(StoreError):
+    """The database cannot hold a value of this call; nothing was changed."""
+
+    reason = "unstorable_value"
 
 
 class NotFound(StoreError):

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 import structlog
 
+from wakegate_schema.store.engine import SqliteEngine
 from wakegate_schema.store.errors import StoreError, StoreUnavailable
-from wakegate_schema.store.sqlite import SqliteEngine
+from wakegate_schema.store.ownership import Ownership
 from wakegate_schema.store.transaction import Transaction
 
 _log = structlog.get_logger()
@@ -24,6 +25,10 @@ MAX_BATCH = 256
 """Items in one transaction; keeps a commit short."""
 MAX_WAITING = 10_000
 """Items waiting for a commit; more are refused, so that memory stays bounded."""
+PATIENCE_S = 10.0
+"""How long a caller waits for an answer; longer than for somebody's lock on the file, so that this is told first."""
+_UNANSWERED = object()
+"""Not None: silence must not pass for success."""
 
 
 @dataclass(slots=True)
@@ -32,7 +37,7 @@ class _Job:
     item: Any
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
-    answer: Any = None
+    answer: Any = _UNANSWERED
     """The result, or the exception to raise."""
 
 
@@ -43,49 +48,93 @@ class GroupCommit:
         """Take the engine; the thread starts with the first write."""
         self._engine = engine
         self._waiting: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        """Guards the thread and the end: event loops in several threads may use one store."""
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._ownership = Ownership()
 
     async def do(self, verb: Verb[_T, _R], item: _T) -> _R:
         """Run a verb on one item and return its result once that is durable.
 
         Raises what the verb raised for this item, or `StoreUnavailable` when it was not, or may not have been,
-        committed. A caller that stops waiting before its batch is taken is left out of it.
+        committed. A caller that stops waiting before its batch has its turn is left out of it.
         """
-        if self._closed:
-            raise StoreUnavailable("the store is closed", reason="closed")
-        if self._waiting.qsize() >= MAX_WAITING:
-            raise StoreUnavailable("too many writes are waiting; try again", reason="overloaded")
+        self._ownership.check()
         loop = asyncio.get_running_loop()
         job = _Job(verb, item, loop.create_future(), loop)
-        self._waiting.put(job)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="wakegate-writer", daemon=True)
-            self._thread.start()
-        answer: _R = await job.future
+        self._put(job)
+        # The writer may wait without end: for the turn of a stopped process, for a disk that hangs.
+        patience = loop.call_later(PATIENCE_S, _give_up, job.future)
+        try:
+            answer: _R = await job.future
+        finally:
+            patience.cancel()
         return answer
 
     async def close(self) -> None:
         """Commit what waits and end the thread. Repeats are no-ops."""
-        if self._closed:
-            return
-        self._closed = True
-        if self._thread is not None:
-            self._waiting.put(None)
-            await asyncio.to_thread(self._thread.join)
+        self._ownership.check()
+        with self._lock:
+            thread = self._thread
+            if thread is not None and not self._closed:
+                self._waiting.put(None)
+            self._closed = True
+        if thread is not None:
+            await asyncio.to_thread(thread.join, PATIENCE_S)
+            if thread.is_alive():
+                _log.error("the store cannot be closed; its writer hangs", action="close_failed")
+
+    def _put(self, job: _Job) -> None:
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable("the store is closed", reason="closed")
+            if self._waiting.qsize() >= MAX_WAITING:
+                raise StoreUnavailable("too many writes are waiting; try again", reason="overloaded")
+            self._waiting.put(job)
+            if self._thread is None:
+                self._begin()
+
+    def _begin(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="wakegate-writer", daemon=True)
+        self._thread.start()
 
     def _run(self) -> None:
-        while batch := self._take():
-            try:
-                with self._engine.transaction() as transaction:
-                    self._apply(transaction, batch)
-            except StoreError as error:
-                _answer_all(batch, error)
-            except Exception as error:  # noqa: BLE001 - the thread must live; every caller is told
-                _log.exception("a batch failed", action="commit_failed")
-                _answer_all(batch, StoreUnavailable(f"the store failed: {type(error).__name__}"))
-            _deliver(batch)
-        self._engine.close()
+        try:
+            while batch := self._take():
+                try:
+                    self._commit(batch)
+                finally:
+                    _deliver(batch)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """Let go. After a failure another thread goes on with what waits; at the end nobody is left waiting."""
+        left: list[_Job] = []
+        with self._lock:
+            self._engine.close()
+            self._thread = None
+            if not self._closed:
+                if not self._waiting.empty():
+                    self._begin()
+                return
+            with suppress(queue.Empty):
+                while True:
+                    job = self._waiting.get_nowait()
+                    left += [] if job is None else [job]
+        _deliver(left)
+
+    def _commit(self, batch: list[_Job]) -> None:
+        try:
+            with self._engine.transaction() as transaction:
+                # Waiting for the turn takes time: nothing is done any more for who has given up meanwhile.
+                self._apply(transaction, [job for job in batch if not job.future.done()])
+        except StoreError as error:
+            _answer_all(batch, error)
+        except Exception as error:  # noqa: BLE001 - every caller is told
+            _answer_all(batch, StoreUnavailable(f"the store failed: {type(error).__name__}"))
+            _log.exception("a batch failed", action="commit_failed")
 
     def _take(self) -> list[_Job]:
         """Wait for work; return all that waits, or nothing when it is time to end."""
@@ -93,7 +142,7 @@ class GroupCommit:
             batch: list[_Job] = []
             job = self._waiting.get()
             while job is not None:
-                if not job.future.cancelled():
+                if not job.future.done():
                     batch.append(job)
                 if len(batch) >= MAX_BATCH:
                     return batch
@@ -119,7 +168,7 @@ class GroupCommit:
 
     def _attempt(self, transaction: Transaction, verb: Verb[Any, Any], jobs: list[_Job]) -> bool:
         """Run a verb on a batch so that a failure leaves no trace of it."""
-        with self._engine.savepoint() as savepoint:
+        with self._engine.savepoint(transaction) as savepoint:
             try:
                 answers = verb(transaction, [job.item for job in jobs])
                 for job, answer in zip(jobs, answers, strict=True):
@@ -132,6 +181,11 @@ class GroupCommit:
                 _answer_all(jobs, translated)
                 return False
         return True
+
+
+def _give_up(future: asyncio.Future[Any]) -> None:
+    if not future.done():
+        future.set_exception(StoreUnavailable("the store does not answer", reason="store_timeout"))
 
 
 def _answer_all(jobs: list[_Job], error: Exception) -> None:
@@ -152,7 +206,9 @@ def _settle(jobs: list[_Job]) -> None:
     for job in jobs:
         if job.future.done():
             continue
-        if isinstance(job.answer, Exception):
+        if job.answer is _UNANSWERED:
+            job.future.set_exception(StoreUnavailable("the writer ended before this was committed"))
+        elif isinstance(job.answer, Exception):
             job.future.set_exception(job.answer)
         else:
             job.future.set_result(job.answer)

@@ -2,9 +2,9 @@
 
 from importlib.resources import files
 
+from wakegate_schema.store.engine import SqliteEngine
 from wakegate_schema.store.errors import StoreOutdated
 from wakegate_schema.store.queries import statements
-from wakegate_schema.store.sqlite import SqliteEngine
 
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS migration (

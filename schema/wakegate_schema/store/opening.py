@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Literal
 
 from wakegate_schema import clock
+from wakegate_schema.setting_types import sqlite_path
 from wakegate_schema.store import migrations, placement
 from wakegate_schema.store.doorbell import Doorbell
+from wakegate_schema.store.engine import SqliteEngine
 from wakegate_schema.store.errors import StoreMissing, StoreOutdated
 from wakegate_schema.store.group_commit import GroupCommit
 from wakegate_schema.store.queries import load
 from wakegate_schema.store.reader import Reader
-from wakegate_schema.store.sqlite import SqliteEngine, create
+from wakegate_schema.store.sqlite import create, translate
 from wakegate_schema.store.store import Store
 from wakegate_schema.store.transaction import Transaction
 
@@ -31,13 +33,20 @@ async def open_store(url: str, *, mode: Mode) -> Store:
         StoreOutdated: its schema is not this program's.
         StoreMisplaced: it may not lie there.
         StoreUnavailable: it cannot be opened now.
+        ValueError: the URL has another form.
     """
-    path = sqlite_path(url)
+    path = sqlite_path(url).absolute()
     queries = load("wakegate_schema", "sql/sqlite")
-    if mode == "service":
-        await asyncio.to_thread(_prepare, path, SqliteEngine(path, queries))
-    elif not path.is_file():
-        raise StoreMissing(f"there is no store at {path}; start a service or run `wakegate db migrate` to make one")
+    try:
+        if mode == "service":
+            await asyncio.to_thread(_prepare, path, SqliteEngine(path, queries))
+        elif not path.is_file():
+            raise StoreMissing(
+                f"there is no store at {path}; start a service or run `wakegate db migrate` to make one there, or name"
+                " another by WAKEGATE_DATABASE or --config"
+            )
+    except OSError as error:
+        raise translate(error, path) from error
     reader = Reader(path, queries)
     try:
         migrations.check(await reader.read(_applied))
@@ -45,14 +54,6 @@ async def open_store(url: str, *, mode: Mode) -> Store:
         await reader.close()
         raise
     return Store(GroupCommit(SqliteEngine(path, queries)), reader, Doorbell(path))
-
-
-def sqlite_path(url: str) -> Path:
-    """Return the file that a `sqlite:///` URL names. Raises ValueError for anything else."""
-    prefix = "sqlite:///"
-    if not url.startswith(prefix) or len(url) == len(prefix):
-        raise ValueError("a database URL looks like sqlite:///wakegate.db or sqlite:////var/lib/wakegate/wakegate.db")
-    return Path(url.removeprefix(prefix))
 
 
 def _prepare(path: Path, engine: SqliteEngine) -> None:

@@ -6,21 +6,12 @@ from pathlib import Path
 from wakegate_schema.store.errors import StoreMisplaced
 
 _NETWORK = frozenset(
-    {
-        "9p",
-        "afs",
-        "ceph",
-        "cifs",
-        "coda",
-        "davfs",
-        "fuse.ceph",
-        "fuse.glusterfs",
-        "fuse.rclone",
-        "fuse.s3fs",
-        "fuse.sshfs",
-    }
-    | {"glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs", "virtiofs"}
+    {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "fakeowner", "glusterfs", "lustre", "ncpfs"}
+    | {"nfs", "nfs4", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs"}
+    | {"fuse.ceph", "fuse.glusterfs", "fuse.grpcfuse", "fuse.osxfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs"}
+    | {"fuse.vmhgfs-fuse"}
 )
+"""Network filesystems, and the folders of its host that a virtual machine or a container sees."""
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
@@ -33,7 +24,9 @@ def check(path: Path) -> None:
         folder.resolve(), _MOUNTS.read_text(encoding="utf-8", errors="replace") if _MOUNTS.exists() else ""
     )
     if kind in _NETWORK:
-        raise StoreMisplaced(f"{folder} is a network filesystem ({kind}), where SQLite loses data; use a local disk")
+        raise StoreMisplaced(
+            f"{folder} is a network or host-shared filesystem ({kind}), where SQLite loses data; use a local disk"
+        )
 
 
 def check_creator(path: Path) -> None:

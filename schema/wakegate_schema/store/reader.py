@@ -1,7 +1,6 @@
 """Reading: one connection that can only read, in one thread, off the event loop."""
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -9,7 +8,9 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from wakegate_schema.store.errors import StoreUnavailable
-from wakegate_schema.store.sqlite import connect
+from wakegate_schema.store.file import DatabaseFile
+from wakegate_schema.store.ownership import Ownership
+from wakegate_schema.store.sqlite import translate
 from wakegate_schema.store.transaction import Transaction
 
 _P = ParamSpec("_P")
@@ -23,20 +24,25 @@ class Reader:
         """Take the database file's path and the dialect's named queries; the file is opened by the first read."""
         self._path = path
         self._queries = queries
-        self._connection: sqlite3.Connection | None = None
+        self._file = DatabaseFile(path, read_only=True)
+        self._ownership = Ownership()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="wakegate-reader")
 
     async def read(self, verb: Callable[Concatenate[Transaction, _P], _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Run a reading verb. Raises what it raises, or `StoreUnavailable`."""
 
+        self._ownership.check()
+
         def run() -> _R:
             try:
-                if self._connection is None:
-                    self._connection = connect(self._path, read_only=True)
-                return verb(Transaction(self._connection, self._queries), *args, **kwargs)
-            except sqlite3.Error as error:
-                self._close()
-                raise StoreUnavailable(f"the store at {self._path} cannot be read: {error}") from error
+                return verb(Transaction(self._file.current(), self._queries), *args, **kwargs)
+            except Exception as error:
+                translated = translate(error, self._path)
+                if translated is error:
+                    raise
+                if isinstance(translated, StoreUnavailable):
+                    self._file.close()
+                raise translated from error
 
         try:
             future = self._thread.submit(run)
@@ -47,11 +53,5 @@ class Reader:
     async def close(self) -> None:
         """Let go of the file. Repeats are no-ops."""
         with suppress(RuntimeError):
-            await asyncio.wrap_future(self._thread.submit(self._close))
+            await asyncio.wrap_future(self._thread.submit(self._file.close))
         self._thread.shutdown(wait=False)
-
-    def _close(self) -> None:
-        if self._connection is not None:
-            with suppress(sqlite3.Error):
-                self._connection.close()
-            self._connection = None

@@ -1,15 +1,12 @@
-"""SQLite as the store's engine: one file, WAL, every commit synced, writers taking turns."""
+"""SQLite: how its files are made and opened, and what its errors mean here."""
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from wakegate_schema.errors import WakegateError
-from wakegate_schema.store.errors import InvariantViolated, StoreError, StoreUnavailable
-from wakegate_schema.store.transaction import Transaction
-from wakegate_schema.store.turn import TurnLock
+from wakegate_schema.store.errors import InvariantViolated, StoreUnavailable, UnstorableValue
 
 FILE_MODE = 0o660
 """Receiver and worker are two users of one group; SQLite's own default would lock the second one out."""
@@ -17,119 +14,31 @@ BUSY_TIMEOUT_MS = 5_000
 """How long to wait for a writer that does not take turns (an operator's sqlite3 shell)."""
 WAL_SIZE_LIMIT = 64 * 1024 * 1024
 
-
-class Savepoint:
-    """A place in a transaction to go back to."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        """Take the connection that the savepoint was set on."""
-        self._connection = connection
-
-    def undo(self) -> None:
-        """Take back everything since the savepoint."""
-        self._connection.execute("ROLLBACK TO verb")
+_NOT_STORABLE = (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError, OverflowError, UnicodeError)
+"""What the driver raises for a value, before the database has seen it: lone surrogates, integers beyond 64 bits."""
 
 
-class SqliteEngine:
-    """One connection for writing, opened by the first transaction and again after the file was unreachable."""
+def connect(path: Path, *, read_only: bool = False, busy_ms: int | None = None) -> sqlite3.Connection:
+    """Open an existing database file with the settings every connection needs, and have it read once.
 
-    def __init__(self, path: Path, queries: Mapping[str, str]) -> None:
-        """Take the database file's path and the dialect's named queries."""
-        self._path = path
-        self._queries = queries
-        self._connection: sqlite3.Connection | None = None
-        self._turn: TurnLock | None = None
-        self._identity: tuple[int, int] | None = None
-
-    @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        """Wait for the turn, begin IMMEDIATE, commit; roll back on any error.
-
-        Raises:
-            StoreUnavailable: nothing was committed, or the commit's answer was lost.
-        """
-        try:
-            connection, turn = self._opened()
-            with turn:
-                connection.execute("BEGIN IMMEDIATE")
-                yield Transaction(connection, self._queries)
-                connection.execute("COMMIT")
-                self._same_file()
-        except Exception as error:
-            self._recover(error)
-            translated = self.translate(error)
-            if translated is error:
-                raise
-            raise translated from error
-
-    @contextmanager
-    def savepoint(self) -> Iterator[Savepoint]:
-        """Set a savepoint inside the running transaction."""
-        connection = self._opened()[0]
-        connection.execute("SAVEPOINT verb")
-        yield Savepoint(connection)
-        connection.execute("RELEASE verb")
-
-    def translate(self, error: Exception) -> Exception:
-        """Turn a driver's error into ours; leave anything else as it is."""
-        if isinstance(error, WakegateError):
-            return error
-        if isinstance(error, sqlite3.IntegrityError):
-            return InvariantViolated(f"the database refused a change: {error}")
-        if isinstance(error, sqlite3.Error | OSError):
-            return StoreUnavailable(f"the store at {self._path} cannot be written: {error}", reason=_word(error))
-        return error
-
-    def close(self) -> None:
-        """Let go of the file."""
-        if self._connection is not None:
-            with suppress(sqlite3.Error):
-                self._connection.close()
-        if self._turn is not None:
-            self._turn.close()
-        self._connection = self._turn = self._identity = None
-
-    def _opened(self) -> tuple[sqlite3.Connection, TurnLock]:
-        if self._connection is None or self._turn is None:
-            self._turn = self._turn or TurnLock(self._path, mode=FILE_MODE)
-            with self._turn:  # two processes cannot make one new file WAL at once: SQLite does not wait there
-                self._connection = connect(self._path)
-            self._identity = _identity(self._path)
-        return self._connection, self._turn
-
-    def _same_file(self) -> None:
-        """A commit to a file that nobody can find any more is lost, so it does not count."""
-        if _identity(self._path) != self._identity:
-            raise StoreUnavailable(f"the store at {self._path} was removed or replaced", reason="store_vanished")
-
-    def _recover(self, error: Exception) -> None:
-        """Roll back; after anything but a refused change, open the file anew next time."""
-        if self._connection is not None and self._connection.in_transaction:
-            with suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
-        if isinstance(error, sqlite3.Error | OSError | StoreError):
-            self.close()
-
-
-def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open an existing database file with the settings every connection needs.
-
-    Raises sqlite3.Error when that does not work now.
+    Raises sqlite3.Error when that does not work now. One that only reads never makes a file WAL.
     """
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False,
-        timeout=BUSY_TIMEOUT_MS / 1000,
+        timeout=(BUSY_TIMEOUT_MS if busy_ms is None else busy_ms) / 1000,
     )  # fmt: skip
     try:
         connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA journal_mode = WAL")
+        if read_only:
+            connection.execute("PRAGMA query_only = ON")
+        else:
+            connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA recursive_triggers = ON")  # or REPLACE walks around append-only
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_SIZE_LIMIT}")
-        if read_only:
-            connection.execute("PRAGMA query_only = ON")
+        connection.execute("PRAGMA schema_version").fetchall()  # reads, and so opens the WAL and its index
     except sqlite3.Error:
         connection.close()
         raise
@@ -138,17 +47,25 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 def create(path: Path) -> None:
     """Make an empty database file, readable and writable by owner and group. An existing one is left alone."""
-    try:
+    with suppress(FileExistsError):
         made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-    except FileExistsError:
-        return
-    os.fchmod(made, FILE_MODE)
-    os.close(made)
+        os.fchmod(made, FILE_MODE)
+        os.close(made)
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_dev, found.st_ino
+def translate(error: Exception, path: Path) -> Exception:
+    """Turn a driver's error about the store at `path` into ours; leave anything else as it is."""
+    if isinstance(error, WakegateError):
+        return error
+    if isinstance(error, sqlite3.IntegrityError):
+        return InvariantViolated(f"the database refused a change: {error}")
+    if isinstance(error, _NOT_STORABLE):
+        return UnstorableValue(f"the database cannot hold a value of this call ({type(error).__name__})")
+    if isinstance(error, sqlite3.Error | OSError):
+        foreign = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB
+        advice = "; move it away, or name another file by WAKEGATE_DATABASE" if foreign else ""
+        return StoreUnavailable(f"the store at {path} cannot be used: {error}{advice}", reason=_word(error))
+    return error
 
 
 def _word(error: Exception) -> str:

@@ -5,8 +5,7 @@ returns only after its commit is on disk. A verb raises `StoreUnavailable` when 
 its answer was lost; then nothing is promised, and the caller reads again before it acts.
 """
 
-from collections.abc import Sequence
-from typing import Literal, Self
+from typing import Self
 
 from wakegate_schema.records import (
     Anomaly,
@@ -125,11 +124,9 @@ class Store:
         """Return one instance. Raises `NotFound`."""
         return await self._reader.read(instances.one, provider, instance_id)
 
-    async def park_instance(
-        self, provider: str, instance_id: str, reason: str, at: int, seen_credential: bytes
-    ) -> None:
+    async def park_instance(self, provider: str, instance_id: str, reason: str, seen_credential: bytes) -> None:
         """Stop using a credential that the provider refused, unless it was replaced meanwhile."""
-        await self._writer.do(instances.park, (provider, instance_id, reason, at, seen_credential))
+        await self._writer.do(instances.park, (provider, instance_id, reason, seen_credential))
 
     async def retire_instance(self, provider: str, instance_id: str, actor: str, at: int) -> int:
         """Abandon what is unfinished and erase the credential, in one commit. Repeats are no-ops.
@@ -151,6 +148,14 @@ class Store:
     async def notifications(self, after: int = 0, limit: int = 500) -> list[tuple[int, Notification]]:
         """Return a page of notifications with their row numbers, in order of receipt, after row `after`."""
         return await self._reader.read(notifications.page, after, limit)
+
+    async def latest_notifications(self, before: int | None = None, limit: int = 500) -> list[tuple[int, Notification]]:
+        """Return a page of notifications with their row numbers, the latest first, before row `before`."""
+        return await self._reader.read(notifications.latest, before, limit)
+
+    async def notifications_called(self, prefix: str) -> list[Notification]:
+        """Return up to 20 notifications whose event ids begin with `prefix`, which is in lower case."""
+        return await self._reader.read(notifications.called, prefix)
 
     async def anomalies(self) -> list[Anomaly]:
         """Return what cannot be, oldest first."""
@@ -184,13 +189,19 @@ class Store:
         """Return a page of executions with their row numbers, oldest first, after row `after`."""
         return await self._reader.read(executions.page, after, limit, state)
 
+    async def latest_executions(
+        self, before: int | None = None, limit: int = 500, state: State | None = None
+    ) -> list[tuple[int, Execution]]:
+        """Return a page of executions with their row numbers, the latest first, before row `before`."""
+        return await self._reader.read(executions.latest, before, limit, state)
+
+    async def executions_called(self, key: str, prefix: str | None) -> list[Execution]:
+        """Return executions with this idempotency key, or whose ids begin with `prefix`: up to 20 of each."""
+        return await self._reader.read(executions.called, key, prefix)
+
     async def transitions(self, execution_id: str) -> list[Transition]:
         """Return every change of an execution's state, oldest first."""
         return await self._reader.read(executions.transitions, execution_id)
-
-    async def count_states(self) -> dict[State, int]:
-        """Return how many executions are in each state that has any."""
-        return await self._reader.read(executions.counts)
 
     async def abandon(self, execution_id: str, reason: str, actor: str, at: int) -> Execution:
         """Give up an execution that has not started, and owe its cancel. A resolved one is returned as it is.
@@ -208,24 +219,26 @@ class Store:
     async def lease_due(self, owner: str, limit: int, at: int, until: int) -> list[Execution]:
         """Lease up to `limit` unstarted executions that are due, soonest first.
 
-        An unresolved lease makes the execution due again at `until`.
+        A lease that nobody gives back makes the execution due again at `until`. `owner` names one process: to the one
+        that passed an execution on, it is due two seconds later than to everybody else.
         """
         return await self._writer.do(leases.take, (owner, limit, at, until))
 
-    async def next_due_at(self) -> int | None:
-        """Return when the soonest unstarted execution becomes due, or None when nothing will."""
-        return await self._reader.read(leases.next_due_at)
+    async def next_due_at(self, owner: str | None = None) -> int | None:
+        """Return when the soonest unstarted execution becomes due to `owner`, or None when nothing will."""
+        return await self._reader.read(leases.next_due_at, owner)
 
     async def keep_lease(self, lease: Lease, at: int, until: int) -> bool:
         """Lengthen a lease before the start. False when it was lost: stop working on the execution."""
         return await self._writer.do(leases.keep, (lease, at, until))
 
-    async def release(self, lease: Lease, due_at: int, problem: str | None, at: int) -> bool:
+    async def release(self, lease: Lease, due_at: int, problem: str | None, at: int, *, pass_on: bool = False) -> bool:
         """Give a lease back and look again at `due_at`, or now if something came in meanwhile.
 
-        A `problem` counts as a try that brought nothing; None clears both. False when the lease was lost.
+        A `problem` counts as a try that brought nothing; None clears both. With `pass_on` somebody else is to look:
+        the lease's owner comes after everybody else. False when the lease was lost.
         """
-        return await self._writer.do(leases.release, (lease, due_at, problem, at))
+        return await self._writer.do(leases.release, (lease, due_at, problem, at, pass_on))
 
     async def begin_submission(self, lease: Lease, tool_version: str | None, at: int) -> bool:
         """saved → submitting, before the first byte goes out. `tool_version` is kept if none was declared.
@@ -334,14 +347,6 @@ class Store:
         """Return an execution's wakes, oldest first."""
         return await self._reader.read(wakes.of_execution, execution_id)
 
-    async def count_wakes(self) -> dict[Literal["owed", "delivered", "undelivered"], int]:
-        """Return how many wakes are in each state that has any."""
-        return await self._reader.read(wakes.counts)
-
     async def prune(self, at: int, erase_finished_before: int, limit: int = 500) -> Pruned:
         """Take one bounded step of retention (DESIGN, "Retention"). Tombstones stay."""
         return await self._writer.do(retention.prune, (at, erase_finished_before, limit))
-
-    async def pending_requests(self, provider: str, instance_id: str) -> Sequence[Execution]:
-        """Return up to 64 waiting executions of an instance, the soonest deadline first."""
-        return await self._reader.read(executions.waiting, provider, instance_id, 64)

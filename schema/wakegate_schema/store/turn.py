@@ -8,6 +8,7 @@ import fcntl
 import os
 from pathlib import Path
 from types import TracebackType
+from weakref import WeakSet
 
 
 class TurnLock:
@@ -17,9 +18,10 @@ class TurnLock:
         """Open (or make, with permission bits `mode`) the two files beside `database`."""
         self._next = _open(database.with_name(database.name + "-next"), mode)
         self._turn = _open(database.with_name(database.name + "-turn"), mode)
+        _OPEN.add(self)
 
     def __enter__(self) -> None:
-        """Wait for the turn; the kernel wakes the one that waits."""
+        """Wait for the turn, without end while its holder is stopped; the kernel wakes the one that waits."""
         fcntl.flock(self._next, fcntl.LOCK_EX)
         try:
             fcntl.flock(self._turn, fcntl.LOCK_EX)
@@ -34,8 +36,21 @@ class TurnLock:
 
     def close(self) -> None:
         """Let go of both files."""
+        _OPEN.discard(self)
         os.close(self._next)
         os.close(self._turn)
+
+
+_OPEN: WeakSet[TurnLock] = WeakSet()
+
+
+def _close_in_child() -> None:
+    """A fork shares its parent's locks and would hold them on after the parent's death."""
+    for lock in list(_OPEN):
+        lock.close()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
 
 
 def _open(path: Path, mode: int) -> int:

@@ -20,15 +20,18 @@ from wakegate_schema.wire.instances import (
     ProvisionedInstance,
 )
 from wakegate_schema.wire.requests import (
+    MAX_WAIT_S,
     ApprovalRequest,
     Consumption,
     ConsumptionOutcome,
     Decision,
     NewOutcome,
     NewRequest,
+    RequestStatus,
 )
 
 __all__ = [
+    "MAX_WAIT_S",
     "ApprovalRequest",
     "Challenge",
     "Consumption",
@@ -46,6 +49,7 @@ __all__ = [
     "NewOutcome",
     "NewRequest",
     "ProvisionedInstance",
+    "RequestStatus",
     "ResolvedEvent",
     "VerificationEvent",
     "WireModel",

@@ -1,12 +1,15 @@
 """Approval requests, their decisions and their consumption (AAP, requests)."""
 
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from wakegate_schema import timestamps
 from wakegate_schema.wire.base import WireModel
 from wakegate_schema.wire.fields import Duration, FreeForm, NonEmpty, Optional, Timestamp, Uuid, fault
+
+MAX_WAIT_S: Final = 30
+"""The longest that a read may wait for a decision, in seconds; a longer wait is shortened to it."""
 
 TerminalStatus = Literal["approved", "denied", "expired", "cancelled"]
 RequestStatus = Literal["pending", "approved", "denied", "expired", "cancelled"]

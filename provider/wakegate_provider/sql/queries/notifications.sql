@@ -36,3 +36,8 @@ WHERE event_id = :event_id AND retry_until > :now
 -- name: notification_by_id
 -- One notification.
 SELECT * FROM notifications WHERE event_id = :event_id
+
+-- name: notifications_from
+-- Notifications whose ids begin so: nothing in an id sorts after 'f'.
+SELECT event_id AS id FROM notifications WHERE event_id >= :prefix AND event_id < :prefix || 'g'
+ORDER BY event_id LIMIT :limit

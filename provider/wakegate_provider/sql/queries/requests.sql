@@ -32,3 +32,14 @@ FROM requests LEFT JOIN notifications USING (request_id)
 WHERE (:status IS NULL OR status = :status)
 ORDER BY created_at DESC, requests.request_id
 LIMIT :limit
+
+-- name: requests_from
+-- Requests whose ids begin so: nothing in an id sorts after 'f'.
+SELECT request_id AS id FROM requests WHERE request_id >= :prefix AND request_id < :prefix || 'g'
+ORDER BY request_id LIMIT :limit
+
+-- name: listed_request
+-- One request with its notification.
+SELECT requests.*, event_id, wanted, made, attempts, next_at, last_result, delivered_at, ended_at
+FROM requests LEFT JOIN notifications USING (request_id)
+WHERE request_id = :request_id

@@ -28,13 +28,30 @@ WHERE state = :state AND number > :after
     AND state IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt')
 ORDER BY number LIMIT :limit;
 
--- name: executions_waiting
-SELECT * FROM execution
-WHERE provider = :provider AND instance_id = :instance_id AND state = 'waiting'
-ORDER BY deadline_at LIMIT :limit;
+-- name: executions_latest
+SELECT * FROM execution WHERE number < :before ORDER BY number DESC LIMIT :limit;
 
--- name: execution_counts
-SELECT state, COUNT(*) AS count FROM execution GROUP BY state;
+-- name: executions_latest_in_state
+SELECT * FROM execution WHERE state = :state AND number < :before ORDER BY number DESC LIMIT :limit;
+
+-- name: executions_latest_unresolved_in_state
+SELECT * FROM execution
+WHERE state = :state AND number < :before
+    AND state IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt')
+ORDER BY number DESC LIMIT :limit;
+
+-- name: executions_from
+-- A prefix is a range of the ids: nothing in an id sorts after 'f'.
+SELECT * FROM execution WHERE execution_id >= :prefix AND execution_id < :prefix || 'g'
+ORDER BY execution_id LIMIT :limit;
+
+-- name: executions_of_key
+-- The instances are few, and the index begins with them.
+SELECT found.*
+FROM instance CROSS JOIN execution AS found
+    ON found.provider = instance.provider AND found.instance_id = instance.instance_id
+    AND found.idempotency_key = :key
+LIMIT :limit;
 
 -- name: transitions
 SELECT * FROM transition WHERE execution_id = :execution_id ORDER BY number;
@@ -51,11 +68,13 @@ WHERE execution_id = :execution_id AND hold_id = :hold_id AND hold_until > :at;
 
 -- name: lease_due
 -- due_at moves to the end of the lease, so that a worker's death makes the execution due again by itself.
+-- An owner without a lease has passed the execution on: everybody else has a head start.
 UPDATE execution
 SET lease_number = lease_number + 1, lease_owner = :owner, lease_until = :until, due_at = :until
 WHERE number IN (
     SELECT number FROM execution
-    WHERE due_at IS NOT NULL AND due_at <= :at AND (lease_until IS NULL OR lease_until <= :at)
+    WHERE due_at IS NOT NULL AND due_at <= :at AND (lease_until <= :at
+        OR lease_until IS NULL AND (lease_owner IS NOT :owner OR due_at <= :at - :head_start))
     ORDER BY due_at LIMIT :limit
 )
 RETURNING *;
@@ -63,7 +82,10 @@ RETURNING *;
 -- name: next_due_at
 -- A row under a lease counts from the lease's end; a few rows suffice, since a hint too late is found by the sweep.
 SELECT MIN(at) AS at FROM (
-    SELECT MAX(due_at, COALESCE(lease_until, 0)) AS at FROM execution
+    SELECT CASE
+        WHEN lease_until IS NULL AND lease_owner = :owner THEN due_at + :head_start
+        ELSE MAX(due_at, COALESCE(lease_until, 0))
+    END AS at FROM execution
     WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 100
 );
 
@@ -74,10 +96,10 @@ WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > 
     AND state IN ('saved', 'submitting', 'waiting');
 
 -- name: lease_release
--- A due_at before the lease's end was set by a notification meanwhile: the execution stays due.
+-- A due_at before the lease's end was set by a notification meanwhile: the execution is due now.
 UPDATE execution
-SET due_at = CASE WHEN due_at < lease_until THEN due_at ELSE :due_at END,
-    lease_until = NULL, lease_owner = NULL, problem = :problem,
+SET due_at = CASE WHEN due_at < lease_until THEN MIN(due_at, :at) ELSE :due_at END,
+    lease_until = NULL, lease_owner = CASE WHEN :pass_on THEN lease_owner END, problem = :problem,
     tries = CASE WHEN :problem IS NULL THEN 0 ELSE tries + 1 END
 WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at
     AND state IN ('saved', 'submitting', 'waiting');
@@ -153,7 +175,7 @@ RETURNING *;
 
 -- name: settle
 UPDATE execution
-SET state = :state, reason = :reason, actor = :actor, error = :error, changed_at = :at, finished_at = :at
+SET state = :state, reason = :reason, actor = :actor, resolution_note = :note, changed_at = :at, finished_at = :at
 WHERE execution_id = :execution_id AND state = 'in_doubt'
 RETURNING *;
 

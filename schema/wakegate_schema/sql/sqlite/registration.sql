@@ -68,21 +68,23 @@ SET state = 'retired', state_reason = NULL, sealed_credential = NULL, credential
 WHERE provider = :provider AND instance_id = :instance_id AND state <> 'retired';
 
 -- name: instance_make_due
-UPDATE execution SET due_at = :at, problem = NULL, tries = 0
-WHERE provider = :provider AND instance_id = :instance_id AND state IN ('saved', 'submitting', 'waiting');
+-- The unary plus keeps the planner from reading all that the instance ever had: what is due is in an index of its own.
+UPDATE execution SET due_at = MIN(due_at, :at, COALESCE(lease_until - 1, due_at)), problem = NULL, tries = 0
+WHERE +provider = :provider AND +instance_id = :instance_id AND due_at IS NOT NULL;
 
 -- name: instance_cancels_due
 UPDATE execution SET cancel_due_at = :at
-WHERE provider = :provider AND instance_id = :instance_id AND cancel_due_at IS NOT NULL;
+WHERE +provider = :provider AND +instance_id = :instance_id AND cancel_due_at IS NOT NULL;
 
 -- name: instance_abandon
 -- Without its credential nothing can be cancelled any more.
 UPDATE execution
 SET state = 'abandoned', reason = 'instance_retired', actor = :actor, problem = NULL, due_at = NULL,
     hold_until = NULL, finished_at = :at, changed_at = :at
-WHERE provider = :provider AND instance_id = :instance_id
-    AND state IN ('saved', 'submitting', 'waiting', 'permitted');
+WHERE +provider = :provider AND +instance_id = :instance_id
+    AND state IN ('saved', 'submitting', 'waiting', 'permitted')
+    AND state IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt');
 
 -- name: instance_forget_cancels
 UPDATE execution SET cancel_due_at = NULL
-WHERE provider = :provider AND instance_id = :instance_id AND cancel_due_at IS NOT NULL;
+WHERE +provider = :provider AND +instance_id = :instance_id AND cancel_due_at IS NOT NULL;

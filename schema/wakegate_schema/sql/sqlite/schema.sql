@@ -146,6 +146,7 @@ CREATE TABLE execution (
     finished_at INTEGER,
     result BLOB,
     error TEXT,
+    resolution_note TEXT,
     cancel_due_at INTEGER,
     cancel_tries INTEGER NOT NULL DEFAULT 0,
     created_at INTEGER NOT NULL,
@@ -165,7 +166,7 @@ CREATE TABLE execution (
     CHECK (state NOT IN ('waiting', 'permitted', 'started', 'succeeded', 'failed', 'in_doubt', 'denied', 'expired',
                          'cancelled', 'lapsed') OR request_id IS NOT NULL),
     CHECK ((request_id IS NULL) = (request_created_at IS NULL) AND (request_id IS NULL) = (deadline_at IS NULL)),
-    CHECK (due_at IS NULL OR state IN ('saved', 'submitting', 'waiting')),
+    CHECK ((due_at IS NOT NULL) = (state IN ('saved', 'submitting', 'waiting'))),
     CHECK (erased_at IS NULL OR state NOT IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt')),
     CHECK ((arguments IS NULL) = (erased_at IS NOT NULL)),
     CHECK (hold_until IS NULL OR state IN ('saved', 'submitting', 'waiting', 'permitted'))
@@ -184,9 +185,8 @@ CREATE INDEX execution_cancel_due ON execution (cancel_due_at) WHERE cancel_due_
 CREATE INDEX execution_unresolved ON execution (state, number)
 WHERE state IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt');
 
-CREATE INDEX execution_waiting ON execution (provider, instance_id, deadline_at) WHERE state = 'waiting';
-
-CREATE INDEX execution_erasable ON execution (finished_at) WHERE erased_at IS NULL AND finished_at IS NOT NULL;
+CREATE INDEX execution_erasable ON execution (finished_at)
+WHERE erased_at IS NULL AND finished_at IS NOT NULL AND cancel_due_at IS NULL;
 
 CREATE TRIGGER execution_begins_saved BEFORE INSERT ON execution
 WHEN new.state <> 'saved' OR new.request_id IS NOT NULL OR new.started_at IS NOT NULL OR new.expires_at IS NOT NULL
@@ -272,12 +272,13 @@ BEGIN
     FROM transition WHERE execution_id = new.execution_id;
 END;
 
-CREATE TRIGGER execution_decided AFTER UPDATE OF state ON execution
-WHEN new.state <> old.state AND new.state NOT IN ('submitting', 'waiting') AND new.request_id IS NOT NULL
+CREATE TRIGGER execution_decided AFTER UPDATE OF state, request_id ON execution
+WHEN (new.state <> old.state OR old.request_id IS NULL) AND new.request_id IS NOT NULL
+    AND new.state NOT IN ('saved', 'submitting', 'waiting')
 BEGIN
     UPDATE notification
     SET state = CASE new.state WHEN 'abandoned' THEN 'discarded' ELSE 'handled' END,
-        reason = new.state, handled_at = new.changed_at
+        reason = new.state, handled_at = MAX(new.changed_at, received_at)
     WHERE provider = new.provider AND instance_id = new.instance_id AND request_id = new.request_id
         AND state = 'received';
 END;

@@ -35,12 +35,17 @@ DELETE FROM notification WHERE number IN (
 );
 
 -- name: erase_payloads
--- The tombstone stays: key, digest, request id and final state.
+-- The tombstone stays: key, digest, request id and final state. What is still owed needs the payload: a cancel may
+-- have to submit the call again to learn its request id, a wake tells the result.
 UPDATE execution
-SET arguments = NULL, context = NULL, reasoning = NULL, note = NULL, result = NULL, error = NULL, erased_at = :at
+SET arguments = NULL, context = NULL, reasoning = NULL, note = NULL, result = NULL, error = NULL,
+    resolution_note = NULL, erased_at = :at
 WHERE number IN (
     SELECT number FROM execution
-    WHERE erased_at IS NULL AND finished_at IS NOT NULL AND finished_at <= :before
+    WHERE erased_at IS NULL AND finished_at IS NOT NULL AND finished_at <= :before AND cancel_due_at IS NULL
+        AND NOT EXISTS (
+            SELECT 1 FROM wake WHERE wake.execution_id = execution.execution_id AND wake.state = 'owed'
+        )
     ORDER BY finished_at LIMIT :limit
 );
 

@@ -6,8 +6,9 @@ WHERE wake_id IN (
 RETURNING *;
 
 -- name: wake_delivered
+-- Also one that somebody else had given up: the harness says that it knows.
 UPDATE wake SET state = 'delivered', delivered_at = :at, due_at = NULL, problem = NULL
-WHERE wake_id = :wake_id AND state = 'owed';
+WHERE wake_id = :wake_id AND state <> 'delivered';
 
 -- name: wake_failed
 UPDATE wake
@@ -17,6 +18,3 @@ WHERE wake_id = :wake_id AND state = 'owed';
 
 -- name: wakes_of_execution
 SELECT * FROM wake WHERE execution_id = :execution_id ORDER BY number;
-
--- name: wake_counts
-SELECT state, COUNT(*) AS count FROM wake GROUP BY state;

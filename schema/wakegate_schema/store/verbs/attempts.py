@@ -91,7 +91,10 @@ def settle(tx: Transaction, item: tuple[str, bool, str, str, int]) -> Execution:
         raise NotAllowed(f"execution {execution_id} is {row['state']}, not in_doubt; there is nothing to resolve")
     state = State.SUCCEEDED if happened else State.FAILED
     reason = "resolved_happened" if happened else "resolved_did_not_happen"
-    _settle(tx, execution_id, state=state, reason=reason, actor=_PERSON + by, error=note, at=at)
+    tx.change(
+        "settle",
+        {"execution_id": execution_id, "state": state, "reason": reason, "actor": _PERSON + by, "note": note, "at": at},
+    )
     return executions.one(tx, execution_id)
 
 
@@ -127,21 +130,9 @@ def _record(tx: Transaction, row: Row, outcome: Outcome, target: State, at: int,
     )  # fmt: skip
 
 
-def _settle(tx: Transaction, execution_id: str, *, state: State, reason: str, actor: str, error: str, at: int) -> None:
-    tx.change(
-        "settle",
-        {
-            "execution_id": execution_id,
-            "state": state,
-            "reason": reason,
-            "actor": actor,
-            "error": error,
-            "at": at,
-        },
-    )
-
-
 def _says_the_same(row: Row, outcome: Outcome) -> bool:
+    if outcome.kind == "in_doubt":
+        return True  # it says nothing
     if outcome.kind == "not_begun":
         return row["state"] in (State.LAPSED, State.FAILED)
     return bool(row["state"] == outcome.kind)

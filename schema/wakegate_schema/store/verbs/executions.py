@@ -55,27 +55,25 @@ def by_request(tx: Transaction, provider: str, instance_id: str, request_id: str
 
 def page(tx: Transaction, after: int, limit: int, state: State | None) -> list[tuple[int, Execution]]:
     """Return a page, oldest first, with row numbers."""
-    query = "executions"
-    if state is not None:
-        query = "executions_in_state" if state in RESOLVED else "executions_unresolved_in_state"
-    found = tx.all(query, {"after": after, "limit": limit} | ({} if state is None else {"state": state}))
-    return [(row["number"], mapping.execution(row)) for row in found]
+    return _page(tx, "executions", state, {"after": after, "limit": limit})
 
 
-def waiting(tx: Transaction, provider: str, instance_id: str, limit: int) -> list[Execution]:
-    """Return waiting executions of an instance, the soonest deadline first."""
-    params = {"provider": provider, "instance_id": instance_id, "limit": limit}
-    return [mapping.execution(row) for row in tx.all("executions_waiting", params)]
+def latest(tx: Transaction, before: int | None, limit: int, state: State | None) -> list[tuple[int, Execution]]:
+    """Return a page, the latest first, with row numbers."""
+    return _page(tx, "executions_latest", state, {"before": mapping.LAST if before is None else before, "limit": limit})
+
+
+def called(tx: Transaction, key: str, prefix: str | None) -> list[Execution]:
+    """Return those with this key, and those whose ids begin with the prefix."""
+    rows = tx.all("executions_of_key", {"key": key, "limit": mapping.MANY})
+    if prefix is not None:
+        rows += tx.all("executions_from", {"prefix": prefix, "limit": mapping.MANY})
+    return list({row["execution_id"]: mapping.execution(row) for row in rows}.values())
 
 
 def transitions(tx: Transaction, execution_id: str) -> list[Transition]:
     """Return every change of state, oldest first."""
     return [mapping.transition(row) for row in tx.all("transitions", {"execution_id": execution_id})]
-
-
-def counts(tx: Transaction) -> dict[State, int]:
-    """Return how many executions are in each state."""
-    return {State(row["state"]): row["count"] for row in tx.all("execution_counts")}
 
 
 @each
@@ -111,6 +109,15 @@ def keep_hold(tx: Transaction, item: tuple[str, str, int, int]) -> bool:
     execution_id, hold_id, until, at = item
     params = {"execution_id": execution_id, "hold_id": hold_id, "until": until, "at": at}
     return tx.change("execution_keep_hold", params) == 1
+
+
+def _page(tx: Transaction, query: str, state: State | None, limits: dict[str, int]) -> list[tuple[int, Execution]]:
+    """Run the query for all states or for one; what is unresolved has an index of its own."""
+    params: dict[str, int | State] = {**limits}
+    if state is not None:
+        query += "_in_state" if state in RESOLVED else "_unresolved_in_state"
+        params["state"] = state
+    return [(row["number"], mapping.execution(row)) for row in tx.all(query, params)]
 
 
 def _differing(row: Row, suspension: Suspension) -> str | None:

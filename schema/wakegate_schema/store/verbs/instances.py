@@ -54,9 +54,9 @@ def set_credential(tx: Transaction, item: tuple[str, str, bytes, int | None, int
 
 
 @each
-def park(tx: Transaction, item: tuple[str, str, str, int, bytes]) -> None:
+def park(tx: Transaction, item: tuple[str, str, str, bytes]) -> None:
     """Stop using the credential that was seen refused."""
-    provider, instance_id, reason, _, seen = item
+    provider, instance_id, reason, seen = item
     tx.change("instance_park", {"provider": provider, "instance_id": instance_id, "reason": reason, "seen": seen})
 
 

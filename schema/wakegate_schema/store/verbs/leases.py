@@ -2,24 +2,29 @@
 
 from dataclasses import asdict
 
+from wakegate_schema import clock
 from wakegate_schema.records import Closing, Execution, Lease, RequestIdentity, Swept
-from wakegate_schema.states import State
+from wakegate_schema.states import HOLD_LOST
 from wakegate_schema.store.errors import InvariantViolated
 from wakegate_schema.store.transaction import Transaction, each
 from wakegate_schema.store.verbs import executions, mapping
+
+HEAD_START = 2 * clock.SECOND
+"""How long everybody else may lease an execution before the owner that passed it on."""
 
 
 @each
 def take(tx: Transaction, item: tuple[str, int, int, int]) -> list[Execution]:
     """Lease what is due, soonest first."""
     owner, limit, at, until = item
-    found = tx.all("lease_due", {"owner": owner, "limit": limit, "at": at, "until": until})
+    params = {"owner": owner, "limit": limit, "at": at, "until": until, "head_start": HEAD_START}
+    found = tx.all("lease_due", params)
     return [mapping.execution(row) for row in found]
 
 
-def next_due_at(tx: Transaction) -> int | None:
-    """Return when the soonest execution becomes due."""
-    row = tx.first("next_due_at")
+def next_due_at(tx: Transaction, owner: str | None) -> int | None:
+    """Return when the soonest execution becomes due to this owner, or to a new one."""
+    row = tx.first("next_due_at", {"owner": owner, "head_start": HEAD_START})
     return None if row is None else row["at"]
 
 
@@ -31,10 +36,11 @@ def keep(tx: Transaction, item: tuple[Lease, int, int]) -> bool:
 
 
 @each
-def release(tx: Transaction, item: tuple[Lease, int, str | None, int]) -> bool:
+def release(tx: Transaction, item: tuple[Lease, int, str | None, int, bool]) -> bool:
     """Give a lease back."""
-    lease, due_at, problem, at = item
-    return tx.change("lease_release", asdict(lease) | {"due_at": due_at, "problem": problem, "at": at}) == 1
+    lease, due_at, problem, at, pass_on = item
+    params = asdict(lease) | {"due_at": due_at, "problem": problem, "at": at, "pass_on": pass_on}
+    return tx.change("lease_release", params) == 1
 
 
 @each
@@ -57,11 +63,9 @@ def attach(tx: Transaction, item: tuple[str, RequestIdentity, int]) -> Execution
         raise InvariantViolated(
             f"execution {execution_id} has request {row['request_id']}; the provider now says {request.request_id}"
         )
-    if tx.change("attached_waits", {"execution_id": execution_id, "at": at}):
-        if tx.first("notification_unhandled", key):
-            tx.change_rows("executions_make_due", [tuple(key.values())], at)
-    elif row["state"] == State.ABANDONED:
-        tx.change("notification_discard", key | {"reason": "abandoned", "at": at})
+    attached = tx.change("attached_waits", {"execution_id": execution_id, "at": at}) == 1
+    if attached and tx.first("notification_unhandled", key):
+        tx.change_rows("executions_make_due", [tuple(key.values())], at)
     return executions.one(tx, execution_id)
 
 
@@ -81,7 +85,7 @@ def sweep(tx: Transaction, item: tuple[int, int]) -> Swept:
     lapsed = tuple(row["execution_id"] for row in tx.all("sweep_lapsed", params))
     lost = tx.all("sweep_held", params)
     for row in lost:
-        executions.give_up(tx, row, reason="hold_lost", actor="sweep", at=at)
+        executions.give_up(tx, row, reason=HOLD_LOST, actor="sweep", at=at)
     return Swept(in_doubt, lapsed, tuple(row["execution_id"] for row in lost))
 
 

@@ -1,4 +1,4 @@
-"""From rows to records."""
+"""From rows to records, and how many of them."""
 
 from dataclasses import fields
 from typing import Any, TypeVar
@@ -6,6 +6,11 @@ from typing import Any, TypeVar
 from wakegate_schema.records import Execution, Transition, Wake
 from wakegate_schema.states import State
 from wakegate_schema.store.transaction import Row
+
+LAST = 2**63 - 1
+"""No row has a later number."""
+MANY = 20
+"""The most records that the beginning of an id is answered with."""
 
 _T = TypeVar("_T")
 _NAMES: dict[type[Any], tuple[str, ...]] = {}

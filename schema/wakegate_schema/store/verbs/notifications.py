@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from wakegate_schema import clock
 from wakegate_schema.records import Arrival, Notification, Receipt
-from wakegate_schema.states import RESOLVED, State
+from wakegate_schema.states import UNDECIDED, State
 from wakegate_schema.store.transaction import Row, Transaction
 from wakegate_schema.store.verbs import anomalies
+from wakegate_schema.store.verbs.mapping import LAST, MANY
 from wakegate_schema.store.verbs.mapping import record as to_record
 
 KEPT = 8 * clock.DAY
@@ -65,6 +66,17 @@ def page(tx: Transaction, after: int, limit: int) -> list[tuple[int, Notificatio
     return [(row["number"], to_record(Notification, row)) for row in found]
 
 
+def latest(tx: Transaction, before: int | None, limit: int) -> list[tuple[int, Notification]]:
+    """Return a page, the latest first, with row numbers."""
+    found = tx.all("notifications_latest", {"before": LAST if before is None else before, "limit": limit})
+    return [(row["number"], to_record(Notification, row)) for row in found]
+
+
+def called(tx: Transaction, prefix: str) -> list[Notification]:
+    """Return those whose event ids begin with the prefix."""
+    return [to_record(Notification, row) for row in tx.all("notifications_from", {"prefix": prefix, "limit": MANY})]
+
+
 def unhandled(tx: Transaction, provider: str, instance_id: str, request_id: str) -> bool:
     """Return whether a notification about this request waits to be acted on."""
     key = {"provider": provider, "instance_id": instance_id, "request_id": request_id}
@@ -87,7 +99,7 @@ def _first_state(
     state = states.get((arrival.provider, arrival.instance_id, arrival.request_id))
     if state is State.ABANDONED:
         return "discarded", "abandoned"
-    if state is not None and (state in RESOLVED or state in (State.PERMITTED, State.STARTED, State.IN_DOUBT)):
+    if state is not None and state not in UNDECIDED:
         return "handled", str(state)
     return "received", None
 

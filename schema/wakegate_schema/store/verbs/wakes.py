@@ -1,7 +1,5 @@
 """Wakes: resolutions owed to harnesses, at least once each."""
 
-from typing import Literal
-
 from wakegate_schema.records import Wake
 from wakegate_schema.store.transaction import Transaction, each
 from wakegate_schema.store.verbs import mapping
@@ -31,8 +29,3 @@ def failed(tx: Transaction, item: tuple[str, int | None, str]) -> None:
 def of_execution(tx: Transaction, execution_id: str) -> list[Wake]:
     """Return an execution's wakes, oldest first."""
     return [mapping.wake(row) for row in tx.all("wakes_of_execution", {"execution_id": execution_id})]
-
-
-def counts(tx: Transaction) -> dict[Literal["owed", "delivered", "undelivered"], int]:
-    """Return how many wakes are in each state."""
-    return {row["state"]: row["count"] for row in tx.all("wake_counts")}

@@ -1,0 +1,72 @@
+"""Advice: what a person can do about an execution or an instance, in one line."""
+
+from wakegate_schema.records import Execution, Instance
+from wakegate_schema.states import State
+
+
+def for_execution(record: Execution, instance_name: str) -> str | None:
+    """Return the next step of an execution, or None when it is resolved.
+
+    Args:
+        record: the execution.
+        instance_name: the name of its instance.
+    """
+    if record.state is State.IN_DOUBT:
+        return (
+            "find out whether the call happened, then: wakegate execution resolve"
+            f" {record.execution_id[:8]} --happened (or --did-not-happen) --by NAME --note TEXT"
+        )
+    if record.problem in _CREDENTIAL:
+        return f"wakegate instance credential {instance_name} --credential-file FILE"
+    if record.problem is not None:
+        advice = _PROBLEMS.get(record.problem, "it is tried again at due_at; docs/reasons.md says what the problem is")
+        return f"{advice}: {record.tool}" if record.problem in _OF_THE_TOOL else advice
+    return _STATES.get(record.state)
+
+
+def for_instance(record: Instance) -> str | None:
+    """Return the next step of an instance, or None when there is none."""
+    if record.state == "parked":
+        return (
+            "the provider refused its credential; get a new one and run:"
+            f" wakegate instance credential {record.name} --credential-file FILE"
+        )
+    return None
+
+
+def for_registration(state: str, name: str) -> str | None:
+    """Return the next step of a registration that has no instance yet."""
+    if state == "expected":
+        return "waits for the provider's challenge; provisioned here, repeat `wakegate instance provision`"
+    if state == "verified":
+        return f"wakegate instance credential {name} --credential-file FILE"
+    return None
+
+
+_CREDENTIAL = {
+    "cannot_unseal",
+    "credential_of_another_instance",
+    "credential_of_another_provider",
+    "credential_refused",
+    "instance_parked",
+    "sealed_for_another_purpose",
+}
+_OF_THE_TOOL = {"arguments_do_not_fit", "tool_unknown", "tool_version_differs"}
+_PROBLEMS = {
+    "arguments_do_not_fit": "approved, but the saved arguments do not fit the tool's parameters; correct the tool and"
+    " restart the worker",
+    "clock_behind": "correct this host's clock",
+    "connection_refused": "nothing listens at the provider's address; start the provider",
+    "dns": "the provider's name does not resolve; check the network",
+    "no_thread": "tools that hang have all threads of the worker; restart it",
+    "not_found": "the provider does not know the request, or its base URL is wrong",
+    "tool_unknown": "no worker has this tool; add its module to WAKEGATE_TOOLS and restart the worker",
+    "tool_version_differs": "it was submitted under another version of the tool; run a worker that has that version",
+}
+_STATES = {
+    State.SAVED: "waits for a worker to submit it; is one running?",
+    State.SUBMITTING: "the worker is submitting it",
+    State.WAITING: "waits for the provider's decision, until deadline_at",
+    State.PERMITTED: "the harness may claim it, until expires_at",
+    State.STARTED: "the call is running",
+}

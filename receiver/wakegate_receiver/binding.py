@@ -1,0 +1,73 @@
+"""The public address: bound before anything is opened, and how many connections this process can hold on it."""
+
+import errno
+import resource
+import socket
+from typing import Final, Self
+
+import structlog
+
+from wakegate_schema.addresses import Address, cannot_listen
+from wakegate_schema.errors import WakegateError
+
+SPARE_FILES: Final = 64
+"""Open files that are not connections: the store's, the log's, the control socket's."""
+
+_log = structlog.get_logger()
+
+
+class CannotListen(WakegateError):
+    """The receiver cannot listen where its settings say."""
+
+    reason = "cannot_listen"
+
+    @classmethod
+    def at(cls, setting: str, address: Address, error: OSError) -> Self:
+        """Say why the address that a setting names cannot be listened on."""
+        taken = error.errno == errno.EADDRINUSE
+        return cls(cannot_listen(setting, address, error), reason="address_in_use" if taken else None)
+
+
+def bind(address: Address) -> socket.socket:
+    """Return a bound socket that does not listen yet.
+
+    Raises:
+        CannotListen: the address is taken, not this machine's, or not allowed.
+    """
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, where = found[0]
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise CannotListen.at("WAKEGATE_LISTEN", address, error) from error
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind(where)
+    except OSError as error:
+        listening.close()
+        raise CannotListen.at("WAKEGATE_LISTEN", address, error) from error
+    listening.setblocking(False)
+    return listening
+
+
+def connection_limit(wanted: int) -> int:
+    """Return how many connections there can be, raising this process's limit on open files as far as it may.
+
+    Told of when that is less than wanted.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    possible = wanted if soft == resource.RLIM_INFINITY else min(wanted, max(1, soft - SPARE_FILES))
+    if possible < wanted:
+        _log.warning(
+            "fewer connections than max_connections says: the limit on open files is lower",
+            action="limit_connections",
+            connections=possible,
+            open_files=soft,
+        )
+    return possible

@@ -1,0 +1,44 @@
+"""What the store keeps, as values. Times are microseconds since the Unix epoch, ids lower-case UUID text."""
+
+from wakegate_schema.records.attempts import Claimed, Outcome
+from wakegate_schema.records.executions import (
+    Approval,
+    Closing,
+    Execution,
+    Lease,
+    RequestIdentity,
+    Runs,
+    Suspension,
+    Transition,
+    call_digest,
+)
+from wakegate_schema.records.instances import Binding, Challenge, Delivery, Instance, Registration
+from wakegate_schema.records.notifications import Arrival, Notification, Receipt
+from wakegate_schema.records.upkeep import Anomaly, Pruned, Swept
+from wakegate_schema.records.wakes import Wake
+
+__all__ = [
+    "Anomaly",
+    "Approval",
+    "Arrival",
+    "Binding",
+    "Challenge",
+    "Claimed",
+    "Closing",
+    "Delivery",
+    "Execution",
+    "Instance",
+    "Lease",
+    "Notification",
+    "Outcome",
+    "Pruned",
+    "Receipt",
+    "Registration",
+    "RequestIdentity",
+    "Runs",
+    "Suspension",
+    "Swept",
+    "Transition",
+    "Wake",
+    "call_digest",
+]

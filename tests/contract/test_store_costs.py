@@ -1,0 +1,55 @@
+"""Costs grow with what is due, not with all that was ever kept."""
+
+import re
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+
+import pytest
+
+from wakegate_schema.setting_types import sqlite_path
+from wakegate_schema.store import open_store
+from wakegate_schema.store.queries import load, rows
+
+QUERIES = load("wakegate_schema", "sql/sqlite")
+WHOLE = {"anomalies"}
+"""Queries that a person asks for, and that count or list everything."""
+SCAN = re.compile(r"SCAN (execution|notification|transition|wake|anomaly|found)\b")
+"""Reading one of the tables that grow from end to end; `found` is the name of one in a join."""
+
+
+@pytest.fixture
+async def raw(database: str) -> AsyncIterator[sqlite3.Connection]:
+    """A connection of nobody's to an empty store."""
+    await (await open_store(database, mode="service")).close()
+    with closing(sqlite3.connect(sqlite_path(database))) as connection:
+        yield connection
+
+
+def plan(raw: sqlite3.Connection, name: str) -> list[str]:
+    """How SQLite would run a query; without statistics that does not depend on what the tables hold."""
+    query = rows(QUERIES[name], 3)
+    named = re.findall(r":([a-z_]+)", query)
+    found = raw.execute(f"EXPLAIN QUERY PLAN {query}", dict.fromkeys(named, 1) if named else [1] * query.count("?"))
+    return [row[3] for row in found]
+
+
+async def test_every_query_finds_its_rows_by_an_index(raw: sqlite3.Connection) -> None:
+    plans = {name: plan(raw, name) for name in QUERIES.keys() - WHOLE}
+    assert {name: steps for name, steps in plans.items() if any(SCAN.match(step) for step in steps)} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("instance_make_due", "execution_due"),
+        ("instance_cancels_due", "execution_cancel_due"),
+        ("instance_abandon", "execution_unresolved"),
+        ("instance_forget_cancels", "execution_cancel_due"),
+    ],
+)
+async def test_what_concerns_an_instance_does_not_read_all_it_ever_had(
+    raw: sqlite3.Connection, name: str, index: str
+) -> None:
+    (step,) = plan(raw, name)
+    assert f"INDEX {index} " in step

@@ -1,0 +1,62 @@
+"""Keeping: leases, lengthened again and again for as long as what is done under them takes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import structlog
+
+from wakegate_schema.clock import SECOND
+from wakegate_schema.records import Lease
+from wakegate_schema.store import Store, StoreUnavailable
+
+log = structlog.get_logger()
+
+
+class Keeping:
+    """Keeps the leases of this process: on executions that have not started, and on attempts."""
+
+    def __init__(self, store: Store, *, lease_s: float, now: Callable[[], int]) -> None:
+        """Take the store, a lease's length in seconds, and the wall clock in µs."""
+        self._store = store
+        self._lease_s = lease_s
+        self._now = now
+
+    @asynccontextmanager
+    async def kept(self, lease: Lease) -> AsyncIterator[None]:
+        """Keep the lease before the start, so that nobody asks the same beside an answer that is on its way."""
+        async with _beside(self._until_lost("keep", lease, self._store.keep_lease)):
+            yield
+
+    @asynccontextmanager
+    async def renewed(self, lease: Lease) -> AsyncIterator[None]:
+        """Keep the attempt's lease; a lost one does not end what runs, its word counts late too."""
+        async with _beside(self._renew(lease)):
+            yield
+
+    async def _renew(self, lease: Lease) -> None:
+        await self._until_lost("renew", lease, self._store.renew)
+        log.warning("the lease is lost; the tool goes on", action="renew")
+
+    async def _until_lost(
+        self, action: str, lease: Lease, lengthen: Callable[[Lease, int, int], Awaitable[bool]]
+    ) -> None:
+        kept = True
+        while kept:
+            await asyncio.sleep(self._lease_s / 3)
+            now = self._now()
+            try:
+                kept = await lengthen(lease, now, now + round(self._lease_s * SECOND))
+            except StoreUnavailable as error:
+                log.warning("the lease waits for the store", action=action, reason=error.reason)
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
