@@ -212,11 +212,13 @@ async def test_the_body_of_an_acknowledgement_is_not_read(session: aiohttp.Clien
         assert await sender(session, harness.url).deliver(a_wake(), EXECUTION, clock.now()) == Delivered()
 
 
-async def test_a_target_nobody_configured_is_undelivered(session: aiohttp.ClientSession) -> None:
-    wake = a_wake(target="elsewhere")
-    assert await sender(session, "http://127.0.0.1:9").deliver(wake, EXECUTION, clock.now()) == Undelivered(
-        "unknown_target"
-    )
+async def test_a_target_nobody_configured_is_tried_for_a_day_too(session: aiohttp.ClientSession) -> None:
+    """A worker with newer settings may know it."""
+    wake, nowhere = a_wake(target="elsewhere", tries=3), sender(session, "http://127.0.0.1:9")
+    end = wake.created_at + DAY
+    again = await nowhere.deliver(wake, EXECUTION, wake.created_at)
+    assert again == RetryAt(wake.created_at + 8 * SECOND, "unknown_target")
+    assert await nowhere.deliver(wake, EXECUTION, end) == Undelivered("unknown_target")
 
 
 async def test_the_target_none_owes_nothing(session: aiohttp.ClientSession) -> None:

@@ -113,17 +113,28 @@ async def is_woken(desk: WorkerDesk, execution_id: str) -> bool:
     return [wake.state for wake in await desk.store.wakes(execution_id)] == ["delivered"]
 
 
-async def test_a_wake_target_that_is_not_named_is_visible_as_undelivered(desk: WorkerDesk, peer: Peer) -> None:
+async def test_a_wake_that_one_worker_cannot_place_is_delivered_by_another(desk: WorkerDesk, peer: Peer) -> None:
     peer.at_submission = lambda peer, request: peer.approve(request)
-    async with desk.worker():
-        saved = await desk.save(wake="gone")
-        await desk.settled(saved.execution_id)
-        await eventually(lambda: is_undelivered(desk, saved.execution_id))
+
+    async def acknowledge(request: web.Request) -> web.Response:
+        return web.Response(status=204)
+
+    with capture_logs() as lines:
+        async with desk.worker():
+            saved = await desk.save(wake="new-harness")
+            await desk.settled(saved.execution_id)
+            await eventually(lambda: is_without_target(desk, saved.execution_id))
+    warned = [line for line in lines if line["action"] == "submit" and line["log_level"] == "warning"]
+    assert [line["target"] for line in warned] == ["new-harness"]
+    async with http_server(acknowledge) as harness:
+        async with desk.worker(wake={"new-harness": {"kind": "http", "url": harness.url}}):
+            await eventually(lambda: is_woken(desk, saved.execution_id))
+        assert len(harness.seen) == 1
 
 
-async def is_undelivered(desk: WorkerDesk, execution_id: str) -> bool:
+async def is_without_target(desk: WorkerDesk, execution_id: str) -> bool:
     found = await desk.store.wakes(execution_id)
-    return [(wake.state, wake.problem) for wake in found] == [("undelivered", "unknown_target")]
+    return [(wake.state, wake.problem) for wake in found] == [("owed", "unknown_target")]
 
 
 async def test_a_credential_that_expires_within_seven_days_is_warned_of_once_a_day(

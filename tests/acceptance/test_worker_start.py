@@ -19,10 +19,10 @@ from wakegate_worker.decisions import Reading
 from wakegate_worker.host_clock import HostClock
 from wakegate_worker.keeping import Keeping
 from wakegate_worker.recording import Recorder
-from wakegate_worker.registry import load_tools
 from wakegate_worker.starting import Starting
 from wakegate_worker.stopping import Interrupted, Stop
 from wakegate_worker.threads import Threads
+from wakegate_worker.tool_modules import load_tools
 
 
 class Bench:

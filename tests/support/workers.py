@@ -39,6 +39,7 @@ class WorkerDesk:
     provider: str
     instance_id: str = field(default_factory=new_id)
     token: str = TOKEN
+    name: str = "refund-desk"
     delivery: Delivery = "webhook"
     credential_expires_at: int | None = None
 
@@ -60,7 +61,7 @@ class WorkerDesk:
         return Instance(
             self.provider,
             self.instance_id,
-            "refund-desk",
+            self.name,
             "active",
             None,
             self.delivery,
@@ -137,7 +138,10 @@ class WorkerDesk:
 
     @asynccontextmanager
     async def process(self, output: int | None = None, /, **changes: str) -> AsyncIterator[asyncio.subprocess.Process]:
-        """Run a worker in a process of its own, logging to a file descriptor; killed at the end, if it still runs."""
+        """Run a worker in a process of its own, logging to a file descriptor; killed at the end, if it still runs.
+
+        A change to nothing leaves the variable unset.
+        """
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEGATE_")}
         environment = kept | {
             "PYTHONPATH": str(Path(__file__).parents[1]),
@@ -148,6 +152,7 @@ class WorkerDesk:
             worker_tools.VARIABLE: str(self.effects_path),
             **changes,
         }
+        environment = {name: value for name, value in environment.items() if value}
         with (self.directory / f"worker-{new_id()}.log").open("wb") as file:
             to = output or file.fileno()
             process = await asyncio.create_subprocess_exec(

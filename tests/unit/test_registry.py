@@ -1,15 +1,15 @@
 """The registry takes what can be run, and refuses the rest with one line that names it."""
 
 import functools
-import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from wakegate_worker import Attempt, tool
-from wakegate_worker.registry import ArgumentsDoNotFit, RegistryError, Tool, load_tools
+import wakegate_worker
+from wakegate_worker import Attempt, registry, tool
+from wakegate_worker.registry import ArgumentsDoNotFit, RegistryError, Tool
 
 
 class CardDeclined(Exception):
@@ -17,26 +17,9 @@ class CardDeclined(Exception):
 
 
 def tool_of(function: Callable[..., Any]) -> Tool:
-    made = vars(function)["__wakegate_tool__"]
-    assert isinstance(made, Tool)
+    made = registry.tool_of(function)
+    assert made is not None
     return made
-
-
-@pytest.fixture
-def make_module() -> Iterator[Callable[..., str]]:
-    """Make an importable module that holds the given values."""
-    made = []
-
-    def make(name: str, **values: object) -> str:
-        module = types.ModuleType(name)
-        vars(module).update(values)
-        sys.modules[name] = module
-        made.append(name)
-        return name
-
-    yield make
-    for name in made:
-        del sys.modules[name]
 
 
 def refund(attempt: Attempt, payment_id: str, amount: int = 1) -> None:
@@ -116,6 +99,8 @@ def _keyword_only(*, attempt: Attempt) -> None: ...
 def _any_positions(attempt: Attempt, *rest: int) -> None: ...
 def _positional_argument(attempt: Attempt, amount: int, /) -> None: ...
 def _only_rest(*rest: int) -> None: ...
+def _without_attempt(payment_id: str, amount: int) -> None: ...
+def _without_annotations(payment_id, amount): ...  # type: ignore[no-untyped-def]
 def _generator(attempt: Attempt) -> Iterator[int]:
     yield 1
 
@@ -132,6 +117,8 @@ async def _async_generator(attempt: Attempt) -> Any:
         _any_positions,
         _positional_argument,
         _only_rest,
+        _without_attempt,
+        _without_annotations,
         _generator,
         _async_generator,
         CardDeclined,
@@ -177,60 +164,45 @@ def test_the_message_about_arguments_shows_no_argument() -> None:
     assert "secret_name" not in str(caught.value)
 
 
-def test_modules_give_their_tools_by_name(make_module: Callable[..., str]) -> None:
-    one, two = fresh(), fresh()
-    tool(name="one")(one)
-    tool(name="two")(two)
-    tools = load_tools([make_module("shop_a", one=one), make_module("shop_b", two=two, one=one)])
-    assert sorted(tools) == ["one", "two"]
-    with pytest.raises(TypeError):
-        tools["three"] = tools["one"]  # type: ignore[index]
-
-
-def test_no_modules_give_no_tools() -> None:
-    assert dict(load_tools([])) == {}
-
-
-def test_two_functions_of_one_name_are_refused(make_module: Callable[..., str]) -> None:
-    one, two = tool()(fresh()), tool()(fresh())
-    with pytest.raises(RegistryError, match="'refund' is registered twice") as caught:
-        load_tools([make_module("shop_a", one=one), make_module("shop_b", two=two)])
-    assert caught.value.reason == "tool_registered_twice"
-
-
 def test_decorating_twice_is_refused() -> None:
     with pytest.raises(RegistryError, match="twice"):
         tool(name="again")(tool()(fresh()))
 
 
-def test_a_missing_module_is_refused_by_name() -> None:
-    for name in ("wakegate_no_such_module", "wakegate_worker.no_such_module", "wakegate_no_such.tools"):
-        with pytest.raises(RegistryError, match=f"WAKEGATE_TOOLS: there is no module '{name}'"):
-            load_tools([name])
+def _unannotated(attempt, payment_id): ...  # type: ignore[no-untyped-def]
+def _unused(_, payment_id): ...  # type: ignore[no-untyped-def]
+def _anything(permission: Any, payment_id: str) -> None: ...
+def _in_quotes(permission: "Attempt", payment_id: str) -> None: ...
+def _optional(permission: Attempt | None, payment_id: str) -> None: ...
+def _by_module(permission: wakegate_worker.Attempt, payment_id: str) -> None: ...
 
 
-def test_a_module_that_lacks_something_itself_is_told_apart(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "shop_lacking.py").write_text("import wakegate_no_such_module\n")
-    (tmp_path / "shop_broken.py").write_text("raise RuntimeError('s3cr3t')\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    for name in ("shop_lacking", "shop_broken"):
-        with pytest.raises(RegistryError, match="cannot be imported") as caught:
-            load_tools([name])
-        assert name in str(caught.value)
-        assert "s3cr3t" not in str(caught.value)
+@pytest.mark.parametrize("function", [_unannotated, _unused, _anything, _in_quotes, _optional, _by_module])
+def test_the_attempt_is_known_by_its_annotation_or_its_name(function: Any) -> None:
+    tool_of(tool()(function)).check_arguments(None, {"payment_id": "p"})
 
 
-def test_a_module_without_tools_is_refused(make_module: Callable[..., str]) -> None:
-    with pytest.raises(RegistryError, match="'shop_empty' has no tool"):
-        load_tools([make_module("shop_empty", refund=fresh())])
+def test_a_tool_without_the_attempt_is_told_how_to_take_it() -> None:
+    with pytest.raises(RegistryError, match=r"must take the attempt as its first parameter.*\(attempt: Attempt, "):
+        tool()(_without_attempt)
 
 
-def test_a_tool_inside_another_decorator_is_refused(make_module: Callable[..., str]) -> None:
-    inner = tool()(fresh())
+def test_the_decorator_without_its_parentheses_is_told_to_have_them() -> None:
+    without: Any = tool
+    with pytest.raises(RegistryError, match=r"test_registry\.refund: @tool is written with its parentheses: @tool\(\)"):
+        without(refund)
+    with pytest.raises(RegistryError, match="by keyword"):
+        without("1")
 
-    @functools.wraps(inner)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return inner(*args, **kwargs)
 
-    with pytest.raises(RegistryError, match="outermost"):
-        load_tools([make_module("shop_wrapped", refund=wrapper)])
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({}, "missing payment_id;"),
+        ({"payment": "p"}, "missing payment_id;"),
+        ({"payment_id": "p", "currency": "EUR", "rate": 1}, "2 that it does not take"),
+    ],
+)
+def test_the_message_about_arguments_names_what_is_missing(arguments: dict[str, Any], named: str) -> None:
+    with pytest.raises(ArgumentsDoNotFit, match=f"do not fit tool 'refund': {named}"):
+        tool_of(tool()(fresh())).check_arguments(None, arguments)

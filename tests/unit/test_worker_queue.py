@@ -7,9 +7,11 @@ from structlog.testing import capture_logs
 
 from wakegate_schema.store import StoreUnavailable
 from wakegate_worker import pump as pumping
+from wakegate_worker.exchanges import Exchanges, ProviderBusy
 from wakegate_worker.long_polls import LongPolls
 from wakegate_worker.periodic import every
 from wakegate_worker.pump import Pump
+from wakegate_worker.repeats import is_told
 from wakegate_worker.slots import Slots
 from wakegate_worker.stopping import Interrupted, Stop
 
@@ -202,6 +204,45 @@ async def test_a_lent_slot_is_free_for_others_meanwhile() -> None:
     with slots.lent():
         assert slots.free == 1
     assert slots.free == 0
+
+
+async def test_an_exchange_that_takes_long_leaves_its_slot_until_it_ends() -> None:
+    slots = Slots(1)
+    slots.take()
+    with Exchanges(slots, 1, slow_s=0.01).under_way("https://one.example"):
+        assert slots.free == 0
+        await asyncio.sleep(0.03)
+        assert slots.free == 1
+    assert slots.free == 0
+
+
+async def test_a_provider_with_too_many_slow_exchanges_is_asked_nothing_more_until_one_ends() -> None:
+    slots, one = Slots(4), "https://one.example"
+    exchanges = Exchanges(slots, 2, slow_s=0.01)
+    with exchanges.under_way(one):
+        with exchanges.under_way(one), exchanges.under_way(one):
+            await asyncio.sleep(0.03)
+            with pytest.raises(ProviderBusy), exchanges.under_way(one):
+                pytest.fail("it was asked")
+            with exchanges.under_way("https://two.example"):
+                pass
+        with exchanges.under_way(one):
+            pass
+
+
+async def test_an_exchange_that_fails_soon_changes_nothing() -> None:
+    slots = Slots(1)
+    slots.take()
+    exchanges = Exchanges(slots, 1, slow_s=0.01)
+    with pytest.raises(ConnectionResetError), exchanges.under_way("https://one.example"):
+        raise ConnectionResetError
+    await asyncio.sleep(0.03)
+    assert slots.free == 0
+
+
+def test_of_many_tries_those_are_told_that_say_something_new_and_then_few() -> None:
+    assert [tries for tries in range(1, 2000) if is_told(tries)] == [1, 10, 100, 1000]
+    assert is_told(7, changed=True)
 
 
 async def test_periodic_work_goes_on_after_a_failure_and_ends_with_the_stop() -> None:

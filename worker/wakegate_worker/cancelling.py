@@ -5,12 +5,14 @@ from collections.abc import Callable
 
 import structlog
 
+from wakegate_schema import timestamps
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Execution
 from wakegate_schema.store import Store, StoreError, StoreUnavailable
 from wakegate_worker.backoff import give_up_at, retry_at
 from wakegate_worker.boundary import identity_of
 from wakegate_worker.decisions import CredentialRefused, DecisionError, DecisionSource, SubmissionRejected
+from wakegate_worker.repeats import is_told
 from wakegate_worker.sources import INSTANCE_PARKED, Sources
 from wakegate_worker.stopping import Interrupted, Stop
 
@@ -80,5 +82,8 @@ class Cancelling:
         due_at = retry_at(execution.cancel_tries, now, random.random, retry_after_s=error.retry_after_s)
         if isinstance(error, CredentialRefused) or error.problem == INSTANCE_PARKED:
             due_at = now + round(PARKED_RETRY_S * SECOND)
-        log.info("to be tried again", action="cancel", problem=error.problem, tries=execution.cancel_tries)
+        tries = execution.cancel_tries + 1
+        if is_told(tries):
+            due = timestamps.render(due_at)
+            log.info("to be tried again", action="cancel", problem=error.problem, tries=tries, due_at=due)
         await self._store.cancel_retry(execution.execution_id, due_at)

@@ -11,7 +11,8 @@ from wakegate_schema.states import State
 from wakegate_schema.store import Store, StoreError, StoreUnavailable
 from wakegate_schema.wake_targets import NONE
 from wakegate_worker.backoff import give_up_at, retry_at
-from wakegate_worker.decisions import CredentialRefused, DecisionError, SubmissionRejected
+from wakegate_worker.decisions import CredentialRefused, DecisionError, DecisionSource, Reading, SubmissionRejected
+from wakegate_worker.exchanges import Exchanges, ProviderBusy
 from wakegate_worker.keeping import Keeping
 from wakegate_worker.resumption import Resumption
 from wakegate_worker.sources import INSTANCE_PARKED, NoCredential, Sources
@@ -33,6 +34,7 @@ class Handler:
         sources: Sources,
         submission: Submission,
         resumption: Resumption,
+        exchanges: Exchanges,
         keeping: Keeping,
         *,
         now: Callable[[], int],
@@ -44,6 +46,7 @@ class Handler:
         self._sources = sources
         self._submission = submission
         self._resumption = resumption
+        self._exchanges = exchanges
         self._keeping = keeping
         self._now = now
         self._stop = stop
@@ -79,22 +82,24 @@ class Handler:
             await self._park(execution, instance, error)
         except SubmissionRejected as error:
             await self._resumption.close(execution, Closing(State.REFUSED, error.reason))
-        except NoCredential as error:  # nothing went out
+        except (NoCredential, ProviderBusy) as error:  # nothing went out
             await self._again(execution, error, sent=execution.state is not State.SAVED)
         except DecisionError as error:
             await self._again(execution, error)
 
     async def _advance(self, execution: Execution, instance: Instance) -> None:
         source = self._sources.of(instance)
+        with self._exchanges.under_way(execution.provider):
+            answered = await self._ask(execution, source)
+        if answered is not None:
+            execution, reading = answered
+            await self._resumption.resume(execution, instance, source, reading)
+
+    async def _ask(self, execution: Execution, source: DecisionSource) -> tuple[Execution, Reading] | None:
         if execution.state in (State.SAVED, State.SUBMITTING):
-            submitted = await self._submission.submit(execution, source)
-            if submitted is None:
-                return
-            execution, reading = submitted
-        else:
-            with self._stop.interruptible():
-                reading = await source.read(execution, 0)
-        await self._resumption.resume(execution, instance, source, reading)
+            return await self._submission.submit(execution, source)
+        with self._stop.interruptible():
+            return execution, await source.read(execution, 0)
 
     async def _park(self, execution: Execution, instance: Instance, error: CredentialRefused) -> None:
         seen = instance.sealed_credential

@@ -1,11 +1,9 @@
 """The registry: which functions are tools, under which name and version, and how each is to be run."""
 
-import importlib
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType, ModuleType
 from typing import Any, TypeVar
 
 from wakegate_schema.errors import WakegateError
@@ -52,14 +50,30 @@ class Tool:
     signature: inspect.Signature = field(default_factory=inspect.Signature, repr=False)
 
     def check_arguments(self, attempt: object, arguments: Mapping[str, Any]) -> None:
-        """Raise `ArgumentsDoNotFit` unless the function can be called with these, before anything has begun."""
+        """Raise `ArgumentsDoNotFit` unless the function can be called with these, before anything has begun.
+
+        The message names what is missing, which is the function's own; of what was saved it names nothing.
+        """
         try:
             self.signature.bind(attempt, **arguments)
         except TypeError:
-            raise ArgumentsDoNotFit(f"the saved arguments do not fit the parameters of tool {self.name!r}") from None
+            misfit = self._misfit(arguments)
+            raise ArgumentsDoNotFit(
+                f"the saved arguments do not fit tool {self.name!r}: {misfit}; correct the tool and restart the worker"
+            ) from None
+
+    def _misfit(self, arguments: Mapping[str, Any]) -> str:
+        _, *parameters = self.signature.parameters.values()
+        named = {one.name: one for one in parameters if one.kind is not inspect.Parameter.VAR_KEYWORD}
+        missing = [name for name, one in named.items() if one.default is one.empty and name not in arguments]
+        if missing:
+            return f"missing {', '.join(missing)}"
+        return f"{len(arguments.keys() - named.keys())} that it does not take"
 
 
 def tool(
+    misplaced: None = None,
+    /,
     *,
     version: str = "1",
     timeout: float = DEFAULT_TIMEOUT,
@@ -73,6 +87,7 @@ def tool(
     means the call happened; `ToolFailed` or one of `failures` that it did not; anything else that nobody knows.
 
     Args:
+        misplaced: nothing. It is there to say what is wrong with `@tool`, written without its parentheses.
         version: kept with each call when it is submitted; a call is only run by the version it was submitted under.
         timeout: seconds one run may take, up to a day; after it nobody knows whether the call happened.
         failures: exceptions that mean "it did not happen". Not Exception itself: that would call doubt certainty.
@@ -82,6 +97,9 @@ def tool(
     Raises:
         RegistryError: one of these, or the function, cannot be used; the message names it.
     """
+
+    if misplaced is not None:
+        raise _misplaced(misplaced)
 
     def register(function: _Function) -> _Function:
         called = _checked_name(function, name)
@@ -101,76 +119,27 @@ def tool(
     return register
 
 
-def load_tools(modules: Iterable[str]) -> Mapping[str, Tool]:
-    """Import the modules and return the tools they hold, by name.
-
-    Args:
-        modules: importable names (setting `TOOLS`). One that is there by import from another is counted once.
-
-    Raises:
-        RegistryError: a module is missing, fails on import or has no tool; or two functions share a tool's name.
-    """
-    tools: dict[str, Tool] = {}
-    for module_name in modules:
-        found = _tools_in(_import(module_name), module_name)
-        for one in found:
-            other = tools.setdefault(one.name, one)
-            if other is not one:
-                raise RegistryError(
-                    f"tool {one.name!r} is registered twice: {_place(other.function)} and {_place(one.function)};"
-                    " give one of them another name",
-                    reason="tool_registered_twice",
-                )
-    return MappingProxyType(tools)
+def tool_of(value: object) -> Tool | None:
+    """Return the tool that a function was made, if it was."""
+    found = vars(value).get(_ATTRIBUTE) if inspect.isfunction(value) else None
+    return found if isinstance(found, Tool) else None
 
 
-def _import(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise RegistryError(
-                f"WAKEGATE_TOOLS: there is no module {name!r}; check its name and PYTHONPATH",
-                reason="tools_module_missing",
-            ) from error
-        raise _broken(name, error) from error
-    except Exception as error:
-        raise _broken(name, error) from error
+def place(function: Callable[..., Any]) -> str:
+    """Return where a function is, as people look for it."""
+    return f"{function.__module__}.{function.__qualname__}"
 
 
-def _broken(name: str, error: Exception) -> RegistryError:
-    return RegistryError(
-        f"WAKEGATE_TOOLS: the module {name!r} cannot be imported: {type(error).__name__};"
-        f" try: python -c 'import {name}'",
-        reason="tools_module_broken",
-    )
-
-
-def _tools_in(module: ModuleType, name: str) -> list[Tool]:
-    found = []
-    for value in vars(module).values():
-        one = vars(value).get(_ATTRIBUTE) if inspect.isfunction(value) else None
-        if not isinstance(one, Tool):
-            continue
-        if one.function is not value:
-            raise RegistryError(
-                f"tool {one.name!r} at {_place(value)} is wrapped by another decorator, which would not be run;"
-                " make @tool the outermost one",
-                reason="tool_wrapped",
-            )
-        found.append(one)
-    if not found:
-        raise RegistryError(
-            f"WAKEGATE_TOOLS: the module {name!r} has no tool; decorate one with @tool()",
-            reason="tools_module_empty",
-        )
-    return found
+def _misplaced(given: object) -> RegistryError:
+    if inspect.isfunction(given):
+        return RegistryError(f"{place(given)}: @tool is written with its parentheses: @tool()")
+    return RegistryError('@tool takes its options by keyword: @tool(version="1")')
 
 
 def _checked_name(function: object, name: str | None) -> str:
     if not inspect.isfunction(function):
         raise RegistryError("@tool() goes on a function, written with its parentheses: @tool()")
-    called = _checked_text(function.__name__ if name is None else name, f"{_place(function)}: name")
+    called = _checked_text(function.__name__ if name is None else name, f"{place(function)}: name")
     inner = inspect.unwrap(function)
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise RegistryError(f"tool {called!r} is a generator; a tool returns one value")
@@ -184,14 +153,29 @@ def _checked_name(function: object, name: str | None) -> str:
 def _checked_signature(function: Callable[..., Any], name: str) -> inspect.Signature:
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
-    if not parameters or parameters[0].kind not in _BY_POSITION:
-        raise RegistryError(f"tool {name!r} must take the attempt as its first parameter")
+    if not parameters or not _takes_attempt(parameters[0]):
+        raise RegistryError(
+            f"tool {name!r} at {place(function)} must take the attempt as its first parameter, before the call's"
+            f" arguments: def {function.__name__}(attempt: Attempt, ...)"
+        )
     for parameter in parameters[1:]:
         if parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
             raise RegistryError(
                 f"tool {name!r}: parameter {parameter.name!r} cannot be given by keyword, as arguments are"
             )
     return signature
+
+
+def _takes_attempt(first: inspect.Parameter) -> bool:
+    """Whether the first parameter is meant for the attempt, and is no argument of the call."""
+    if first.kind not in _BY_POSITION:
+        return False
+    if first.annotation is first.empty:
+        return first.name.strip("_") in ("", "attempt")
+    if first.annotation in (Any, object):
+        return True
+    text = first.annotation if isinstance(first.annotation, str) else inspect.formatannotation(first.annotation)
+    return "Attempt" in text
 
 
 def _checked_text(value: object, what: str) -> str:
@@ -225,7 +209,3 @@ def _checked_probe(probe: Probe | None, name: str) -> Probe | None:
     except (TypeError, ValueError):
         raise RegistryError(f"tool {name!r}: probe must be a function that takes the attempt") from None
     return probe
-
-
-def _place(function: Callable[..., Any]) -> str:
-    return f"{function.__module__}.{function.__qualname__}"

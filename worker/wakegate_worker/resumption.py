@@ -5,6 +5,7 @@ import time
 
 import structlog
 
+from wakegate_schema import timestamps
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Approval, Closing, Execution, Instance
 from wakegate_schema.states import State
@@ -23,6 +24,7 @@ from wakegate_worker.decisions import DecisionSource, Reading
 from wakegate_worker.host_clock import HostClock
 from wakegate_worker.long_polls import LongPolls
 from wakegate_worker.registry import ArgumentsDoNotFit
+from wakegate_worker.repeats import is_told
 from wakegate_worker.slots import Slots
 from wakegate_worker.starting import CannotRunHere, Starting
 from wakegate_worker.stopping import Stop
@@ -35,6 +37,11 @@ RETRY_CAP_S = 15.0
 """Seconds, at most, until an approved call that could not start here is looked at again."""
 LEAST_POLL_S = 1.0
 """A long poll that is answered sooner than this, undecided, was none: its provider does not hold requests."""
+
+_HINTS = {
+    ClockVerdict.CLOCK_BEHIND: "correct this host's clock",
+    ClockVerdict.NO_SERVER_DATE: "the provider's answers have no Date; ask whoever runs it, or what is between",
+}
 
 log = structlog.get_logger()
 
@@ -83,7 +90,10 @@ class Resumption:
                 await self.release(execution, verdict.due_at, verdict.problem)
             elif verdict.closing.reason == Refusal.TIME_IN_FUTURE and await self._clock.is_behind():
                 await self.release(
-                    execution, self._soon(execution, ClockVerdict.CLOCK_BEHIND), ClockVerdict.CLOCK_BEHIND
+                    execution,
+                    self._soon(execution, ClockVerdict.CLOCK_BEHIND),
+                    ClockVerdict.CLOCK_BEHIND,
+                    hint=_HINTS[ClockVerdict.CLOCK_BEHIND],
                 )
             else:
                 await self.close(execution, verdict.closing)
@@ -96,11 +106,33 @@ class Resumption:
         level = log.error if closing.state is State.REFUSED else log.info
         level("closed", action="close", state=closing.state, reason=closing.reason)
 
-    async def release(self, execution: Execution, due_at: int, problem: str | None, *, pass_on: bool = False) -> None:
-        """Look again at `due_at`, or sooner when something comes in; with `pass_on` rather another worker than this."""
+    async def release(
+        self,
+        execution: Execution,
+        due_at: int,
+        problem: str | None,
+        *,
+        hint: str | None = None,
+        pass_on: bool = False,
+    ) -> None:
+        """Look again at `due_at`, or sooner when something comes in.
+
+        Args:
+            execution: one under this worker's lease.
+            due_at: wall clock, µs.
+            problem: what stands in the way, or None.
+            hint: what to do about it, when it is for people to do something.
+            pass_on: rather another worker than this is to look.
+        """
         await self._store.release(execution.lease, due_at, problem, self._clock.now(), pass_on=pass_on)
-        if problem is not None:
-            log.info("to be tried again", action="retry", problem=problem, tries=execution.tries, due_at=due_at)
+        tries = execution.tries + 1
+        if problem is None or not is_told(tries, changed=problem != execution.problem):
+            return
+        fields = {"problem": problem, "tries": tries, "due_at": timestamps.render(due_at)}
+        if hint is None:
+            log.info("to be tried again", action="retry", **fields)
+        else:
+            log.warning("it cannot go on yet", action="retry", **fields, hint=hint)
 
     async def _permitted(self, execution: Execution, approval: Approval, reading: Reading) -> None:
         verdict = await self._starting.check_time(approval, reading)
@@ -110,7 +142,7 @@ class Resumption:
             )
             await self.close(execution, ended)
         elif verdict is not ClockVerdict.IN_TIME:
-            await self._not_now(execution, approval, str(verdict))
+            await self._not_now(execution, approval, str(verdict), hint=_HINTS[verdict])
         elif execution.runs == "harness":
             permitted = await self._store.permit(execution.lease, approval, self._clock.now())
             log.info("permitted" if permitted else "the lease is lost", action="permit")
@@ -121,15 +153,16 @@ class Resumption:
         try:
             prepared = self._starting.prepare(execution)
         except (CannotRunHere, ArgumentsDoNotFit) as error:
-            log.warning("cannot run here", action="start", problem=error.reason, tool=execution.tool)
-            await self._not_now(execution, approval, error.reason, pass_on=True)
+            await self._not_now(execution, approval, error.reason, hint=str(error), pass_on=True)
         else:
             await self._starting.start(execution, approval, prepared, reading)
 
-    async def _not_now(self, execution: Execution, approval: Approval, problem: str, *, pass_on: bool = False) -> None:
+    async def _not_now(
+        self, execution: Execution, approval: Approval, problem: str, *, hint: str, pass_on: bool = False
+    ) -> None:
         """Leave an approved call for later, or for another worker, until its approval lapses."""
         due_at = min(self._soon(execution, problem), approval.expires_at)
-        await self.release(execution, due_at, problem, pass_on=pass_on)
+        await self.release(execution, due_at, problem, hint=hint, pass_on=pass_on)
 
     def _soon(self, execution: Execution, problem: str) -> int:
         """Return when to look again at a decided call that cannot start here because of this problem, µs."""

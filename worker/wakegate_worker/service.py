@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import structlog
@@ -15,8 +15,9 @@ from wakegate_schema.settings import Settings
 from wakegate_schema.signals import spaced
 from wakegate_schema.store import open_store
 from wakegate_worker.outbound import open_session
-from wakegate_worker.registry import load_tools
+from wakegate_worker.registry import Tool
 from wakegate_worker.stopping import Stop
+from wakegate_worker.tool_modules import load_tools
 from wakegate_worker.wake_sender import WakeSender, ensure_wake_secret
 from wakegate_worker.worker import Worker
 
@@ -43,8 +44,8 @@ async def serve(settings: Settings, *, ready: Callable[[], None] | None = None) 
     for number in signals:
         loop.add_signal_handler(number, requested)
     try:
-        async with running(settings, stop):
-            log.info("ready", action="ready")
+        async with running(settings, stop) as worker:
+            _tell_ready(worker.tools)
             if ready is not None:
                 ready()
             await stop.wait()
@@ -53,6 +54,17 @@ async def serve(settings: Settings, *, ready: Callable[[], None] | None = None) 
             loop.remove_signal_handler(number)
     log.info("stopped", action="stopped")
     _leave_within(LEAVE_S)
+
+
+def _tell_ready(tools: Mapping[str, Tool]) -> None:
+    if not tools:
+        log.warning(
+            "no tools registered: only harness-run calls can run",
+            action="load_tools",
+            hint="name their modules in WAKEGATE_TOOLS",
+        )
+    names = ", ".join(f"{name}@{tools[name].version}" for name in sorted(tools))
+    log.info("ready", action="ready", tools=names or "none")
 
 
 def _leave_within(seconds: float) -> None:

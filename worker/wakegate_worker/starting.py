@@ -90,13 +90,22 @@ class Starting:
         """
         tool = self._tools.get(execution.tool)
         if tool is None:
-            raise CannotRunHere("no module in WAKEGATE_TOOLS has this tool", reason="tool_unknown")
+            raise CannotRunHere(
+                f"no module in WAKEGATE_TOOLS has tool {execution.tool!r}; add the one that has and restart the worker",
+                reason="tool_unknown",
+            )
         if execution.tool_version not in (None, tool.version):
-            raise CannotRunHere("the call was saved for another version", reason="tool_version_differs")
+            raise CannotRunHere(
+                f"the call is for version {execution.tool_version!r} of tool {tool.name!r}, and this worker has"
+                f" {tool.version!r}; run a worker that has the other",
+                reason="tool_version_differs",
+            )
         arguments = json.loads(execution.arguments or b"{}")
         tool.check_arguments(None, arguments)
         if not tool.is_async and self._threads.full:
-            raise CannotRunHere("every thread is taken, by tools that hang perhaps", reason="no_thread")
+            raise CannotRunHere(
+                "every thread is taken, by tools that hang perhaps; restart the worker", reason="no_thread"
+            )
         return Prepared(tool, arguments)
 
     async def start(self, execution: Execution, approval: Approval, prepared: Prepared, reading: Reading) -> None:
@@ -125,7 +134,7 @@ class Starting:
         if started is None:
             log.info("not started here", action="start")
             return False
-        log.info("started", action="start", tool=execution.tool, attempt=started.attempt_number)
+        log.info("started", action="start", tool=execution.tool)
         return await self._run(started, prepared, lambda: self._unfit(approval, reading, begun_at, begun))
 
     async def _spend(self, execution: Execution, approval: Approval, now: int) -> Execution | None:

@@ -1,6 +1,6 @@
 """Submission: the saved call is put to the provider under its saved key, however often that takes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import structlog
 
@@ -18,10 +18,19 @@ log = structlog.get_logger()
 class Submission:
     """Takes an execution from saved to waiting. A crash anywhere in between is followed by the same again."""
 
-    def __init__(self, store: Store, tools: Mapping[str, Tool], *, now: Callable[[], int], stop: Stop) -> None:
-        """Take the store, the tools of this worker, the wall clock in µs and the stop."""
+    def __init__(
+        self,
+        store: Store,
+        tools: Mapping[str, Tool],
+        *,
+        targets: Collection[str],
+        now: Callable[[], int],
+        stop: Stop,
+    ) -> None:
+        """Take the store, this worker's tools and names of wake targets, the wall clock in µs and the stop."""
         self._store = store
         self._tools = tools
+        self._targets = targets
         self._now = now
         self._stop = stop
 
@@ -44,6 +53,13 @@ class Submission:
         if not await self._store.begin_submission(execution.lease, version, self._now()):
             log.info("the lease is lost", action="submit")
             return None
+        if execution.state is State.SAVED and execution.wake not in self._targets:
+            log.warning(
+                "no such wake target: nobody will be woken until a worker knows it",
+                action="submit",
+                target=execution.wake,
+                hint=f"name it as [wake.{execution.wake}] in wakegate.toml and restart the worker",
+            )
         with self._stop.interruptible():
             reading = await source.submit(execution)
         if await self._refused(execution, reading):

@@ -84,9 +84,9 @@ class WakeSender:
             execution: the execution it is about, as it is now.
             now: wall clock, µs; the attempt is signed with it.
         """
-        target = self._targets.get(wake.target)
+        target = self._targets.get(wake.target)  # another worker's settings may have it, newer ones perhaps
         if target is None:
-            return Undelivered("unknown_target")
+            return self._again(wake, "unknown_target", None, now)
         if target.kind == "none" or target.url is None:
             return Delivered()
         try:

@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 import structlog
 
+from wakegate_schema import timestamps
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Wake
 from wakegate_schema.store import Store
+from wakegate_worker.repeats import is_told
 from wakegate_worker.wake_sender import Delivered, RetryAt, WakeSender
 
 LEASE_S = 60.0
@@ -38,8 +40,20 @@ class Waking:
             log.info("woken", action="wake", target=wake.target, state=wake.to_state)
             await self._store.wake_delivered(wake.wake_id, self._now())
         elif isinstance(result, RetryAt):
-            log.info("to be tried again", action="wake", target=wake.target, problem=result.problem, tries=wake.tries)
+            self._tell(wake, result)
             await self._store.wake_failed(wake.wake_id, result.due_at, result.problem)
         else:
             log.error("undelivered", action="wake", target=wake.target, problem=result.problem)
             await self._store.wake_failed(wake.wake_id, None, result.problem)
+
+    def _tell(self, wake: Wake, result: RetryAt) -> None:
+        tries = wake.tries + 1
+        if is_told(tries, changed=result.problem != wake.problem):
+            log.info(
+                "to be tried again",
+                action="wake",
+                target=wake.target,
+                problem=result.problem,
+                tries=tries,
+                due_at=timestamps.render(result.due_at),
+            )

@@ -16,6 +16,7 @@ from wakegate_schema.store import Store
 from wakegate_worker.aap import AapClient
 from wakegate_worker.cancelling import Cancelling
 from wakegate_worker.due import DueWait
+from wakegate_worker.exchanges import Exchanges
 from wakegate_worker.handling import Handler
 from wakegate_worker.host_clock import HostClock
 from wakegate_worker.keeping import Keeping
@@ -73,11 +74,13 @@ class Worker:
             session: from `outbound.open_session`.
             sender: delivers wakes.
             owner: this process's name on its leases.
-            settings: `worker_concurrency`, `lease_seconds`, `sweep_seconds` and `retention_days` are used.
+            settings: `worker_concurrency`, `lease_seconds`, `sweep_seconds`, `retention_days` and the names of
+                `wake_targets` are used.
             stop: ends it.
         """
         self._store = store
-        self._tools = tools
+        self.tools = tools
+        """What it can run, by name."""
         self._owner = owner
         self._lease_s = float(settings.lease_seconds)
         self._stop = stop
@@ -88,7 +91,7 @@ class Worker:
         self._recorder = Recorder(store, now=self._clock.now, woken=self._woken, doubted=self._doubted)
         self._starting = self._make_starting()
         sources = Sources(sealer, functools.partial(AapClient, session))
-        self._executions = self._pump_executions(sources, Slots(settings.worker_concurrency))
+        self._executions = self._pump_executions(sources, settings)
         self._cancels = self._pump_cancels(sources, settings.sweep_seconds)
         self._wakes = self._pump_wakes(sender, settings.sweep_seconds)
         self._probing = Probing(store, tools, alive=self._starting.alive, now=self._clock.now, woken=self._woken)
@@ -109,7 +112,7 @@ class Worker:
         #    so that another worker takes it over at once. Calls that had started run on, up to the longest timeout
         #    there is; their leases are renewed meanwhile. A second request ends the wait.
         self._tell_of_tools()
-        longest = max((tool.timeout for tool in self._tools.values()), default=0.0) + GRACE_S + RECORD_S
+        longest = max((tool.timeout for tool in self.tools.values()), default=0.0) + GRACE_S + RECORD_S
         left = await self._executions.finish(longest)
         # 3. Cancels were broken off; wakes under way are short.
         await self._cancels.finish(RECORD_S)
@@ -134,7 +137,7 @@ class Worker:
     def _make_starting(self) -> Starting:
         return Starting(
             self._store,
-            self._tools,
+            self.tools,
             threads=self._threads,
             keeping=self._keeping,
             recorder=self._recorder,
@@ -143,7 +146,8 @@ class Worker:
             stop=self._stop,
         )
 
-    def _pump_executions(self, sources: Sources, slots: Slots) -> Pump[Execution]:
+    def _pump_executions(self, sources: Sources, settings: Settings) -> Pump[Execution]:
+        slots = Slots(settings.worker_concurrency)
         resumption = Resumption(
             self._store,
             self._starting,
@@ -153,12 +157,15 @@ class Worker:
             lease_s=self._lease_s,
             stop=self._stop,
         )
-        submission = Submission(self._store, self._tools, now=self._clock.now, stop=self._stop)
+        submission = Submission(
+            self._store, self.tools, targets=settings.wake_targets, now=self._clock.now, stop=self._stop
+        )
         handler = Handler(
             self._store,
             sources,
             submission,
             resumption,
+            Exchanges(slots, max(1, settings.worker_concurrency // 2)),
             self._keeping,
             now=self._clock.now,
             stop=self._stop,
