@@ -1,7 +1,7 @@
 """`python -m wakegate_console.child PARENT …`: run `wakegate …` for a command that looks after it.
 
-It is told to stop when the parent dies: a command that starts others ends them itself, unless it was killed. And
-what is wrong with it, it tells the parent too, which can repeat it where a person looks.
+It is told to stop when the parent dies: a command that starts others ends them itself, unless it was killed. That
+it is ready, and what is wrong with it, it tells the parent too, which can repeat it where a person looks.
 """
 
 import ctypes
@@ -13,7 +13,9 @@ from collections.abc import Callable
 from wakegate_console.cli import main
 
 LAST_WORDS = "_WAKEGATE_LAST_WORDS"
-"""The environment variable with the number of the pipe that a supervisor hears the child's errors by."""
+"""The environment variable with the number of the pipe that a supervisor hears the child by: `READY`, then errors."""
+READY = "ready"
+"""The first line in that pipe, once the child works."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -39,7 +41,21 @@ def tie_to(parent: int) -> bool:
 
 def last_words() -> Callable[[str], None] | None:
     """Return what tells the supervisor a line, or None when nobody listens. Own children do not inherit the pipe."""
-    number = os.environ.pop(LAST_WORDS, None)
+    return _teller(os.environ.get(LAST_WORDS))
+
+
+def announcement() -> Callable[[], None]:
+    """Return what tells the supervisor, if one listens, that this process works. Own children know of no pipe then."""
+    tell = _teller(os.environ.pop(LAST_WORDS, None))
+
+    def announce() -> None:
+        if tell is not None:
+            tell(READY)
+
+    return announce
+
+
+def _teller(number: str | None) -> Callable[[str], None] | None:
     if number is None:
         return None
     pipe = int(number)

@@ -5,7 +5,7 @@ from wakegate_schema.keys import KeyFileError
 from wakegate_schema.sealing import CannotUnseal, MalformedCredential
 from wakegate_schema.secret_files import SecretFileError
 from wakegate_schema.settings import SettingsError
-from wakegate_schema.store.errors import StoreMisplaced, StoreMissing, StoreOutdated
+from wakegate_schema.store.errors import NotADatabase, StoreMisplaced, StoreMissing, StoreOutdated
 from wakegate_schema.urls import MalformedUrl
 
 
@@ -21,6 +21,7 @@ SETTING_FAULTS = (
     KeyFileError,
     MalformedCredential,
     MalformedUrl,
+    NotADatabase,
     SecretFileError,
     SettingsError,
     StoreMisplaced,

@@ -7,14 +7,13 @@ import click
 
 from wakegate_console import advice, listing, sheet, views
 from wakegate_console.context import Context, pass_context
-from wakegate_console.credentials import Stored, store_credential
+from wakegate_console.credentials import Stored, store_credential, worker_key
 from wakegate_console.newcomers import import_command, provision_command
 from wakegate_console.parameters import CALLED, MOMENT, PROVIDER_URL, SECRET_FILE
 from wakegate_console.person import actor
 from wakegate_console.roster import Entry, entries, find, retire
 from wakegate_console.table import Column, Row
 from wakegate_schema import clock, timestamps
-from wakegate_schema.keys import ensure_key
 from wakegate_schema.secret_files import load_bearer_token
 from wakegate_schema.store import open_store
 
@@ -74,7 +73,7 @@ def credential_command(
 
     async def work() -> None:
         async with await open_store(settings.database, mode="use") as store:
-            key = ensure_key(settings.worker_key_path, "worker_key_file")
+            key = await worker_key(settings, store)
             entry = await find(store, which, provider_url)
             stored = await store_credential(store, key, entry, token, credential_expires_at, clock.now())
         click.echo(f"{entry.name}: {_told(stored)}")

@@ -7,16 +7,17 @@ from urllib.parse import urlsplit
 import click
 
 from wakegate_console.context import Context, pass_context
+from wakegate_console.credentials import worker_key
 from wakegate_console.enrolment import Import, enrol
 from wakegate_console.parameters import IDENTIFIER, MOMENT, NAME, PROVIDER_URL, SECRET_FILE, WEBHOOK_URL
 from wakegate_console.provisioning import Keys, Order, provision
 from wakegate_console.waiting import Wait
 from wakegate_schema import clock
-from wakegate_schema.keys import ensure_key
+from wakegate_schema.keys import existing_key, first_key
 from wakegate_schema.sealing import BearerToken
 from wakegate_schema.secret_files import SecretFileMissing, load_bearer_token, load_signing_secret
 from wakegate_schema.settings import Settings
-from wakegate_schema.store import open_store
+from wakegate_schema.store import Store, open_store
 from wakegate_schema.urls import is_loopback
 
 WAIT_S = 10.0
@@ -64,7 +65,7 @@ def provision_command(
     async def work() -> None:
         token = await _provisioner_token(provisioner_token_file, provider_url, wait)
         async with await open_store(settings.database, mode="service") as store:
-            done = await provision(store, keys_of(settings), order, token, clock.now(), wait)
+            done = await provision(store, await keys_of(settings, store), order, token, clock.now(), wait)
         word = "provisioned as" if done.new else "was provisioned before, as"
         click.echo(f"{name} {word} {done.instance.instance_id}")
 
@@ -115,17 +116,20 @@ def import_command(
 
     async def work() -> bool:
         async with await open_store(settings.database, mode="service") as store:
-            return await enrol(store, keys_of(settings), wanted, clock.now())
+            return await enrol(store, await keys_of(settings, store), wanted, clock.now())
 
     word = "imported as" if asyncio.run(work()) else "was imported before, as"
     click.echo(f"{wanted.name} {word} {_ids(wanted)}")
 
 
-def keys_of(settings: Settings) -> Keys:
-    """Return both keys, made where there are none yet."""
+async def keys_of(settings: Settings, store: Store) -> Keys:
+    """Return both keys, made where no setting names them and nothing was sealed yet."""
+    secrets = any(registration.sealed_secret for registration in await store.registrations())
+    receiver, setting = settings.receiver_key_path, "receiver_key_file"
     return Keys(
-        receiver=ensure_key(settings.receiver_key_path, "receiver_key_file"),
-        worker=ensure_key(settings.worker_key_path, "worker_key_file"),
+        receiver=existing_key(receiver, setting, named=settings.receiver_key_file is not None)
+        or first_key(receiver, setting, sealed=secrets),
+        worker=await worker_key(settings, store),
     )
 
 

@@ -1,6 +1,7 @@
 """`wakegate receiver`, `worker` and `up`: run the services."""
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -38,8 +39,9 @@ def receiver(context: Context) -> None:
 
 
 @click.command()
+@click.option("--check", is_flag=True, hidden=True, help="Only import and check the tools modules.")
 @pass_context
-def worker(context: Context) -> None:
+def worker(context: Context, check: bool) -> None:
     """Run the worker until it is told to stop.
 
     It speaks with the providers and runs approved calls. Tool modules in the working directory are found. A stop
@@ -49,6 +51,9 @@ def worker(context: Context) -> None:
     from wakegate_worker.service import serve
 
     _import_from_here()
+    if check:
+        check_tools(settings)
+        return
     run_service(settings, serve, "worker", settings.database_path)
 
 
@@ -57,6 +62,7 @@ def worker(context: Context) -> None:
 def up(context: Context) -> None:
     """Run receiver and worker together, restarting what crashes.
 
+    The tools modules are looked at first, and the worker is started once the receiver is ready.
     A first SIGTERM or SIGINT stops both; a second one, half a second later or more, kills them. Ends with an error
     when one of them cannot start or crashes again and again.
     """
@@ -67,7 +73,11 @@ def up(context: Context) -> None:
 
     check_folder(settings.database_path)
     logs.configure(settings.log_format, level=settings.log_level)
-    programs = [Program(name, child.command(*context.arguments(), name)) for name in ("receiver", "worker")]
+    arguments = context.arguments()
+    checked = subprocess.run(child.command(*arguments, "worker", "--check"), check=False)  # noqa: S603 - our own program
+    if checked.returncode:
+        raise click.exceptions.Exit(checked.returncode)  # what is wrong, it has said itself
+    programs = [Program(name, child.command(*arguments, name), announces=True) for name in ("receiver", "worker")]
     asyncio.run(supervise(programs))
 
 
@@ -82,6 +92,22 @@ def check_folder(database: Path) -> None:
     placement.check(database)
 
 
+def check_tools(settings: "Settings") -> None:
+    """Import and check the tools modules, as the worker does when it starts.
+
+    Raises:
+        CannotStart: one of them is wrong; the message names it.
+    """
+    from wakegate_schema import logs
+    from wakegate_worker.tool_modules import load_tools
+
+    logs.configure(settings.log_format, level=settings.log_level, program="worker")
+    try:
+        load_tools(settings.tools)
+    except (WakegateError, OSError) as error:
+        raise CannotStart(describe(error), reason=getattr(error, "reason", None)) from error
+
+
 def run_service(settings: "Settings", serve: Serve, name: str, database: Path) -> None:
     """Run a service to its end.
 
@@ -94,13 +120,15 @@ def run_service(settings: "Settings", serve: Serve, name: str, database: Path) -
     Raises:
         StoreMisplaced: the store's folder is not there.
         CannotStart: whatever kept it from becoming ready; the message names it. Not `StoreUnavailable`, which
-            may be over in a moment.
+            may be over in a moment, unless it is `NotADatabase`.
     """
     import uvloop
 
+    from wakegate_console import child
     from wakegate_schema import logs
-    from wakegate_schema.store import StoreUnavailable
+    from wakegate_schema.store import NotADatabase, StoreUnavailable
 
+    announce = child.announcement()
     check_folder(database)
     logs.configure(settings.log_format, level=settings.log_level, program=name)
     started = False
@@ -108,6 +136,7 @@ def run_service(settings: "Settings", serve: Serve, name: str, database: Path) -
     def ready(*_: object) -> None:
         nonlocal started
         started = True
+        announce()
 
     async def run() -> None:
         await serve(settings, ready=ready)
@@ -116,7 +145,8 @@ def run_service(settings: "Settings", serve: Serve, name: str, database: Path) -
         uvloop.run(run())
     except (WakegateError, OSError, BaseExceptionGroup) as caught:
         error = _first(caught)
-        if started or not isinstance(error, WakegateError | OSError) or isinstance(error, StoreUnavailable):
+        passing = isinstance(error, StoreUnavailable) and not isinstance(error, NotADatabase)
+        if started or passing or not isinstance(error, WakegateError | OSError):
             raise error from caught
         raise CannotStart(describe(error), reason=getattr(error, "reason", None)) from caught
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from wakegate_console.child import LAST_WORDS
+from wakegate_console.child import LAST_WORDS, READY
 from wakegate_console.faults import CannotStart
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.signals import spaced
@@ -34,6 +34,8 @@ class Program:
 
     name: str
     command: Sequence[str]
+    announces: bool = False
+    """Whether it says that it is ready, by the pipe for its last words; the next one is started only then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Patience:
 async def supervise(programs: Sequence[Program], patience: Patience | None = None) -> None:
     """Run the programs until SIGTERM or SIGINT; the first is passed on to them, a later second one kills them.
 
+    They are started in turn, each when the one before is ready.
+
     Raises:
         CannotStart: one of them said that it cannot; the others were stopped first.
         GaveUp: one of them crashes again and again; the others were stopped first.
@@ -65,8 +69,8 @@ async def supervise(programs: Sequence[Program], patience: Patience | None = Non
     asked = spaced(stop.ask)
     for number in signals:
         loop.add_signal_handler(number, asked)
-    keepers = [asyncio.create_task(_keep(program, patience or Patience(), stop)) for program in programs]
     try:
+        keepers = await _start(programs, patience or Patience(), stop)
         await asyncio.wait(keepers, return_when=asyncio.FIRST_COMPLETED)
         stop.begin()
         results = await asyncio.gather(*keepers, return_exceptions=True)
@@ -124,13 +128,29 @@ class _Stop:
                 act(process)
 
 
-async def _keep(program: Program, patience: Patience, stop: _Stop) -> None:
-    """Run one program, again after every crash, until a stop or until patience ends."""
+async def _start(programs: Sequence[Program], patience: Patience, stop: _Stop) -> list[asyncio.Task[None]]:
+    """Start the programs in turn, as far as it comes: no more once a stop was asked for or one has ended for good."""
+    keepers: list[asyncio.Task[None]] = []
+    for program in programs:
+        ready = asyncio.Event()
+        keepers.append(asyncio.create_task(_keep(program, patience, stop, ready)))
+        if program.announces:
+            waits = [asyncio.create_task(event.wait()) for event in (ready, stop.asked)]
+            await asyncio.wait([*waits, *keepers], return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
+            if stop.asked.is_set() or any(keeper.done() for keeper in keepers):
+                break
+    return keepers
+
+
+async def _keep(program: Program, patience: Patience, stop: _Stop, ready: asyncio.Event) -> None:
+    """Run one program, again after every crash, until a stop or until patience ends; tell when it was ready once."""
     loop = asyncio.get_running_loop()
     crashes = 0
     while True:
         began = loop.time()
-        code, words = await _run(program, stop)
+        code, words = await _run(program, stop, ready)
         if stop.asked.is_set():
             log.info("ended", action="ended", program=program.name, code=code)
             return
@@ -149,7 +169,7 @@ async def _keep(program: Program, patience: Patience, stop: _Stop) -> None:
             return
 
 
-async def _run(program: Program, stop: _Stop) -> tuple[int, list[str]]:
+async def _run(program: Program, stop: _Stop, ready: asyncio.Event) -> tuple[int, list[str]]:
     """Run a program once, in a process group of its own: a terminal's Ctrl-C reaches it only through us.
 
     Returns:
@@ -169,21 +189,53 @@ async def _run(program: Program, stop: _Stop) -> tuple[int, list[str]]:
             os.close(writing)
         log.info("started", action="start", program=program.name, pid=process.pid)
         stop.started(program.name, process)
+        ear = _Ear(reading, ready)
         try:
             code = await process.wait()
         finally:
             stop.ended(program.name)
-        return code, _heard(reading)
+            ear.close()
+        return code, ear.last_words()
     finally:
         os.close(reading)
 
 
-def _heard(pipe: int) -> list[str]:
-    """Return the lines in the pipe: what a program that has ended had to say fits in there."""
-    try:
-        return os.read(pipe, WORDS_LIMIT).decode("utf-8", "replace").splitlines()
-    except BlockingIOError:
-        return []
+class _Ear:
+    """Hears a program by its pipe: its first line at once, which may say that it is ready; the rest when it has ended.
+
+    Until then the rest stays in the pipe: what a program has to say fits in there.
+    """
+
+    def __init__(self, pipe: int, ready: asyncio.Event) -> None:
+        self._pipe = pipe
+        self._ready = ready
+        self._heard = b""
+        asyncio.get_running_loop().add_reader(pipe, self._listen)
+
+    def close(self) -> None:
+        """Wait for no first line any more."""
+        asyncio.get_running_loop().remove_reader(self._pipe)
+
+    def last_words(self) -> list[str]:
+        """Return the lines that a program that has ended has said, but for its being ready."""
+        self._read()
+        lines = self._heard.decode("utf-8", "replace").splitlines()
+        return lines[1:] if lines[:1] == [READY] else lines
+
+    def _listen(self) -> None:
+        more = self._read()
+        if not more or b"\n" in more:
+            self.close()
+        if self._heard.startswith(f"{READY}\n".encode()):
+            self._ready.set()
+
+    def _read(self) -> bytes:
+        try:
+            more = os.read(self._pipe, WORDS_LIMIT)
+        except BlockingIOError:
+            return b""
+        self._heard += more
+        return more
 
 
 def _ending(code: int) -> str:

@@ -118,11 +118,12 @@ def _open(settings: Settings, stack: AsyncExitStack) -> tuple[StoreThread, Seale
     thread = StoreThread(store)
     stack.callback(thread.close)
     sealed = first_sealed(store)
-    if sealed is None:
+    if sealed is None and settings.provider_key_file is None:
         sealer = ensure_key(settings.provider_key_path, "provider_key_file")
     else:
         sealer = load_key(settings.provider_key_path, "provider_key_file")
-        credential(sealer, *sealed)
+        if sealed is not None:
+            credential(sealer, *sealed)
     return thread, sealer, last_resolution(store)
 
 

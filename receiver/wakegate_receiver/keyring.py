@@ -121,6 +121,31 @@ class Keyring:
             return None
 
 
+def require_one(sealer: Sealer, registrations: list[Registration]) -> None:
+    """Refuse a key that opens none of the signing secrets there are: it is another's, and all would be answered 401.
+
+    Raises:
+        CannotUnseal: not one opens; the message names the key file.
+    """
+    told: CannotUnseal | None = None
+    for registration in registrations:
+        if not registration.sealed_secret:
+            continue
+        try:
+            unseal_signing_secret(
+                sealer,
+                registration.sealed_secret,
+                provider=registration.provider,
+                registration_id=registration.registration_id,
+            )
+        except CannotUnseal as error:
+            told = error
+        else:
+            return
+    if told is not None:
+        raise told
+
+
 _NONE: Final[Secrets] = MappingProxyType({})
 
 

@@ -14,7 +14,7 @@ from wakegate_receiver.binding import bind, connection_limit
 from wakegate_receiver.connections import Connections
 from wakegate_receiver.control import control_app, serving
 from wakegate_receiver.control_socket import control_socket
-from wakegate_receiver.keyring import Keyring
+from wakegate_receiver.keyring import Keyring, require_one
 from wakegate_receiver.limits import Admission, Failures
 from wakegate_receiver.listener import Listener
 from wakegate_receiver.protocol import Server
@@ -77,8 +77,14 @@ async def receiving(settings: Settings, stop: Stop) -> AsyncIterator[Receiver]:
     async with AsyncExitStack() as stack:
         control = stack.enter_context(control_socket(settings.control_address))
         public = stack.enter_context(bind(settings.listen))
-        sealer = keys.ensure_key(settings.receiver_key_path, "receiver_key_file")
+        named = settings.receiver_key_file is not None
+        sealer = keys.existing_key(settings.receiver_key_path, "receiver_key_file", named=named)
         store = await stack.enter_async_context(await open_store(settings.database, mode="service"))
+        known = await store.registrations()
+        if sealer is None:
+            sealed = any(registration.sealed_secret for registration in known)
+            sealer = keys.first_key(settings.receiver_key_path, "receiver_key_file", sealed=sealed)
+        require_one(sealer, known)
         refusals = Refusals(settings.refusals_path, clock.now)
         await refusals.load()
         stack.push_async_callback(refusals.flush)

@@ -43,7 +43,8 @@ def load_key(path: Path, setting: str | None = None) -> Sealer:
         names = "WAKEGATE_RECEIVER_KEY_FILE, WAKEGATE_WORKER_KEY_FILE or WAKEGATE_PROVIDER_KEY_FILE"
         raise KeyFileMissing(
             f"the key file {path} does not exist; restore it from its backup or name it by"
-            f" {names if setting is None else variable(setting)} (a service makes its own on its first start)"
+            f" {names if setting is None else variable(setting)} (only a file that no setting names is made by itself,"
+            " beside the database, while nothing in the store is sealed)"
         ) from error
     return Sealer([Fernet(key) for key in _keys(data, f"{path} ({_what(setting)})")], source=str(path))
 
@@ -65,6 +66,32 @@ def ensure_key(path: Path, setting: str | None = None) -> Sealer:
     except KeyFileMissing:
         create_secret_file(path, Fernet.generate_key().decode("ascii"), _what(setting))
         return load_key(path, setting)
+
+
+def existing_key(path: Path, setting: str, *, named: bool) -> Sealer | None:
+    """Return a sealer over the keys in the file; None where there is none, and `first_key` may make it.
+
+    Args:
+        path, setting: as `load_key`.
+        named: whether the setting names the file; such a file must be there.
+
+    Raises:
+        KeyFileError, SecretFileError: as `load_key`.
+    """
+    return load_key(path, setting) if named or path.exists() else None
+
+
+def first_key(path: Path, setting: str, *, sealed: bool) -> Sealer:
+    """Return a sealer as `ensure_key` does, but make no new key where the old one must have been lost.
+
+    Args:
+        path, setting: as `load_key`.
+        sealed: whether the store holds anything that was sealed under this file's keys.
+
+    Raises:
+        KeyFileError, SecretFileError: as `load_key`.
+    """
+    return load_key(path, setting) if sealed else ensure_key(path, setting)
 
 
 def _what(setting: str | None) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.console import command, environment, run
+from wakegate_console.faults import CannotStart
 from wakegate_console.supervision import GaveUp, Patience, Program, supervise
 
 
@@ -126,6 +127,14 @@ def test_up_runs_receiver_and_worker_and_stops_both(tmp_path: Path) -> None:
     assert not any(map(is_running, pids.values()))
 
 
+def test_up_starts_the_worker_once_the_receiver_is_ready(tmp_path: Path) -> None:
+    with started(tmp_path, "up", **SETTINGS) as up:
+        until(lambda: READY in log(tmp_path))
+        assert log(tmp_path).index(WORKING[1]) < log(tmp_path).index("started program=worker")
+        up.terminate()
+        assert up.wait(15) == 0
+
+
 def test_up_starts_again_what_was_killed(tmp_path: Path) -> None:
     with started(tmp_path, "up", **SETTINGS) as up:
         until(lambda: READY in log(tmp_path))
@@ -140,13 +149,57 @@ def test_up_starts_again_what_was_killed(tmp_path: Path) -> None:
         assert up.wait(15) == 0
 
 
-def test_up_gives_up_what_cannot_start_and_stops_the_other(tmp_path: Path) -> None:
-    with started(tmp_path, "up", **(SETTINGS | {"WAKEGATE_TOOLS": "no.such.module"})) as up:
-        until(lambda: bool(children(up)))
-        assert up.wait(20) == 2
-    last = log(tmp_path).splitlines()[-1]
-    assert last.startswith("wakegate: worker: WAKEGATE_TOOLS: ")
-    assert "no.such.module" in last
+def test_up_starts_nothing_with_wrong_tools(tmp_path: Path) -> None:
+    ran = run(tmp_path, "up", settings=SETTINGS | {"WAKEGATE_TOOLS": "no.such.module"})
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("wakegate: WAKEGATE_TOOLS: ")
+    assert "no.such.module" in ran.err
+    assert ran.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_up_starts_no_worker_when_the_port_is_taken(tmp_path: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        address = f"127.0.0.1:{holder.getsockname()[1]}"
+        ran = run(tmp_path, "up", settings=SETTINGS | {"WAKEGATE_LISTEN": address})
+    assert (ran.code, ran.out) == (2, "")
+    said = [line for line in ran.err.splitlines() if line.startswith("wakegate: receiver: ")]
+    assert said == ran.err.splitlines()[-1:]
+    assert f"WAKEGATE_LISTEN: cannot listen on {address}" in said[0]
+    assert "started program=receiver" in ran.err
+    assert "program=worker" not in ran.err
+
+
+def test_the_worker_can_only_check_its_tools(tmp_path: Path) -> None:
+    ran = run(tmp_path, "worker", "--check", settings=SETTINGS)
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    assert not list(tmp_path.iterdir())
+
+
+def saying(*lines: str, code: int) -> list[str]:
+    """A program that says lines to its supervisor and ends."""
+    said = "".join(f"{line}\n" for line in lines)
+    return [
+        sys.executable,
+        "-c",
+        f"import os; os.write(int(os.environ['_WAKEGATE_LAST_WORDS']), {said!r}.encode()); raise SystemExit({code})",
+    ]
+
+
+async def test_the_next_program_waits_for_one_that_announces(tmp_path: Path) -> None:
+    silent = Program("silent", saying("no room", code=2), announces=True)
+    after = Program("after", ["touch", str(tmp_path / "started")])
+    with pytest.raises(CannotStart, match=r"\Asilent: no room\Z"):
+        await supervise([silent, after])
+    assert not (tmp_path / "started").exists()
+
+
+async def test_being_ready_is_no_last_word(tmp_path: Path) -> None:
+    ready = Program("ready", saying("ready", "no room", code=2), announces=True)
+    with pytest.raises(CannotStart, match=r"\Aready: no room\Z"):
+        await supervise([ready])
 
 
 @pytest.mark.parametrize("service", ["worker", "up"])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.deliveries import Delivery, Sender, new_id, stamp
+from support.log_lines import captured_log
 from support.receivers import Client, Registered, Running, receiver_in, request_bytes
 from wakegate_schema import clock
 from wakegate_schema.records import Instance, RequestIdentity, Suspension
@@ -356,6 +357,30 @@ async def test_two_providers_may_use_the_same_instance_and_event_id(running: Run
         (desk.provider, desk.registration_id),
         (twin.provider, twin.registration_id),
     }
+
+
+async def test_anything_unforeseen_is_a_500_told_of_by_reason_alone(
+    running: Running, desk: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise RuntimeError("planted words")
+
+    with captured_log() as stream, monkeypatch.context() as patch:
+        patch.setattr("wakegate_receiver.notifications.acknowledge", fail)
+        async with Client(running.address) as client:
+            reply = await client.post(desk.sender.notification())
+            assert await client.ends() == b""
+    assert (reply.status, reply.body) == (500, b'{"reason":"unforeseen"}')
+    assert reply.headers["connection"] == "close"
+    assert "planted" not in str(reply.headers)
+    assert dict(running.receiver.refusals.counts) == {"unforeseen": 1}
+    assert running.reasons() == ["unforeseen"]
+    (line,) = [found for found in map(json.loads, stream.getvalue().splitlines()) if "reason" in found]
+    assert (line["action"], line["reason"], line["status"]) == ("refuse", "unforeseen", 500)
+    assert "planted" not in stream.getvalue()
+    assert await recorded(running) == 0
+    assert (await running.post(desk.sender.notification())).status == 204
+    assert await recorded(running) == 1
 
 
 # Precedence

@@ -37,6 +37,7 @@ from wakegate_receiver.stopping import Stop
 from wakegate_receiver.tls import TlsFilesUnusable
 from wakegate_schema.addresses import Address
 from wakegate_schema.errors import WakegateError
+from wakegate_schema.keys import ensure_key
 from wakegate_schema.secret_files import SecretFileError
 from wakegate_schema.settings import Settings
 from wakegate_schema.store import Store, open_store
@@ -524,9 +525,32 @@ async def test_it_never_opens_the_workers_key(tmp_path: Path) -> None:
         assert (await running.post(desk.sender.notification())).status == 204
 
 
+async def test_a_lost_key_stops_the_start_and_no_new_one_is_made(tmp_path: Path) -> None:
+    await register_in(tmp_path)
+    (tmp_path / "receiver.key").unlink()
+    assert "receiver.key" in str(await cannot_start(tmp_path))
+    assert not (tmp_path / "receiver.key").exists()
+
+
+async def test_a_key_that_opens_none_of_the_secrets_stops_the_start(tmp_path: Path) -> None:
+    await register_in(tmp_path)
+    (tmp_path / "receiver.key").unlink()
+    ensure_key(tmp_path / "receiver.key")
+    assert "receiver.key" in str(await cannot_start(tmp_path))
+
+
+async def test_a_key_file_that_a_setting_names_must_be_there(tmp_path: Path) -> None:
+    named = tmp_path / "named.key"
+    error = await cannot_start(tmp_path, receiver_key_file=named)
+    assert "WAKEGATE_RECEIVER_KEY_FILE" in str(error)
+    assert not named.exists()
+    assert not (tmp_path / "wakegate.db").exists()
+
+
 async def test_a_secret_sealed_by_another_key_refuses_its_messages_and_is_told(tmp_path: Path) -> None:
     desk = await register_in(tmp_path)
     (tmp_path / "receiver.key").unlink()
+    await register_in(tmp_path)  # sealed by a key of now
     async with running_process(tmp_path) as receiver, Client(receiver.address) as client:
         assert (await client.post(desk.sender.notification())).status == 401
         receiver.signal()

@@ -13,7 +13,7 @@ import pytest
 
 from support.console import command, environment, run
 from wakegate_adapter import Adapter, Call
-from wakegate_schema.keys import load_key
+from wakegate_schema.keys import ensure_key, load_key
 from wakegate_schema.sealing import CannotUnseal, unseal_credential, unseal_signing_secret
 from wakegate_schema.states import State
 from wakegate_schema.store import open_store
@@ -67,6 +67,8 @@ def site(tmp_path: Path) -> Iterator[Site]:
     site = Site(tmp_path)
     made = run(tmp_path, "db", "migrate")
     assert made.code == 0, made.err
+    for path in (site.receiver_key, site.worker_key):
+        ensure_key(path)
     with ExitStack() as running:
         for name, settings in {
             "provider": site.settings(site.nowhere, site.nowhere.with_name("another.key")),

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -73,6 +74,7 @@ async def main(url: str, verb: str, *args: str) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # may be inherited as ignored
     try:
         asyncio.run(main(*sys.argv[1:]))
     except KeyboardInterrupt:

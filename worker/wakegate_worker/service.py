@@ -10,12 +10,13 @@ from contextlib import asynccontextmanager
 import structlog
 
 from wakegate_schema import ids
-from wakegate_schema.keys import ensure_key
+from wakegate_schema.keys import existing_key, first_key
 from wakegate_schema.settings import Settings
 from wakegate_schema.signals import spaced
 from wakegate_schema.store import open_store
 from wakegate_worker.outbound import open_session
 from wakegate_worker.registry import Tool
+from wakegate_worker.sources import require_one
 from wakegate_worker.stopping import Stop
 from wakegate_worker.tool_modules import load_tools
 from wakegate_worker.wake_sender import WakeSender, ensure_wake_secret
@@ -86,9 +87,15 @@ async def running(settings: Settings, stop: Stop | None = None) -> AsyncIterator
     """
     stop = stop or Stop()
     tools = load_tools(settings.tools)
-    sealer = ensure_key(settings.worker_key_path, "worker_key_file")
+    named = settings.worker_key_file is not None
+    sealer = existing_key(settings.worker_key_path, "worker_key_file", named=named)
     secret = ensure_wake_secret(settings.wake_secret_path)
     async with await open_store(settings.database, mode="service") as store, open_session() as session:
+        instances = await store.instances()
+        if sealer is None:
+            sealed = any(instance.sealed_credential for instance in instances)
+            sealer = first_key(settings.worker_key_path, "worker_key_file", sealed=sealed)
+        require_one(sealer, instances)
         worker = Worker(
             store,
             tools,

@@ -86,7 +86,8 @@ class Script:
         settings = self._stage.settings
         token = load_bearer_token(settings.provider_provisioner_token_path, "the provisioner token")
         order = Order(self._stage.provider_url, self._stage.webhook_url, "refund-desk", settings.database_path)
-        await provision(self._store, keys_of(settings), order, token, clock.now(), Wait(PATIENCE_S, self._say))
+        keys = await keys_of(settings, self._store)
+        await provision(self._store, keys, order, token, clock.now(), Wait(PATIENCE_S, self._say))
 
     async def _suspend(self) -> None:
         answer = json.loads(await self._stage.processes.run_module("harness", HARNESS, "suspend"))

@@ -3,6 +3,7 @@
 from wakegate_schema.store.errors import (
     InvariantViolated,
     KeyConflict,
+    NotADatabase,
     NotAllowed,
     NotFound,
     StoreError,
@@ -20,6 +21,7 @@ __all__ = [
     "InvariantViolated",
     "KeyConflict",
     "Mode",
+    "NotADatabase",
     "NotAllowed",
     "NotFound",
     "Store",

@@ -21,6 +21,12 @@ class StoreVanished(StoreUnavailable):
     reason = "store_vanished"
 
 
+class NotADatabase(StoreUnavailable):
+    """The store's file is no database."""
+
+    reason = "store_corrupt"
+
+
 class StoreMissing(StoreError):
     """There is no store here; run `wakegate db migrate` or start a service to make one."""
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from wakegate_schema.errors import WakegateError
-from wakegate_schema.store.errors import InvariantViolated, StoreUnavailable, UnstorableValue
+from wakegate_schema.store.errors import InvariantViolated, NotADatabase, StoreUnavailable, UnstorableValue
 
 FILE_MODE = 0o660
 """Receiver and worker are two users of one group; SQLite's own default would lock the second one out."""
@@ -62,19 +62,24 @@ def translate(error: Exception, path: Path) -> Exception:
     if isinstance(error, _NOT_STORABLE):
         return UnstorableValue(f"the database cannot hold a value of this call ({type(error).__name__})")
     if isinstance(error, sqlite3.Error | OSError):
-        foreign = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB
-        advice = "; move it away, or name another file by WAKEGATE_DATABASE" if foreign else ""
-        return StoreUnavailable(f"the store at {path} cannot be used: {error}{advice}", reason=_word(error))
+        message = f"the store at {path} cannot be used: {error}"
+        if _code(error) == sqlite3.SQLITE_NOTADB:
+            return NotADatabase(f"{message}; move it away, or name another file by WAKEGATE_DATABASE")
+        return StoreUnavailable(message, reason=_word(error))
     return error
 
 
+def _code(error: Exception) -> int:
+    """Return SQLite's primary result code, 0 where there is none."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
+
+
 def _word(error: Exception) -> str:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return {
         sqlite3.SQLITE_BUSY: "store_busy",
         sqlite3.SQLITE_LOCKED: "store_busy",
         sqlite3.SQLITE_FULL: "disk_full",
         sqlite3.SQLITE_READONLY: "store_read_only",
         sqlite3.SQLITE_CORRUPT: "store_corrupt",
-        sqlite3.SQLITE_NOTADB: "store_corrupt",
-    }.get(code, "store_unavailable")
+    }.get(_code(error), "store_unavailable")
