@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -215,12 +216,10 @@ async def test_the_tools_version_is_kept_with_the_call_when_it_is_submitted(desk
     assert (saved.tool_version, waiting.tool_version) == (None, "1")
 
 
-async def test_a_credential_moved_to_another_address_is_sent_nowhere(desk: WorkerDesk, peer: Peer) -> None:
-    with sqlite3.connect(desk.directory / "wakegate.db") as database:
-        database.execute("PRAGMA foreign_keys = OFF")
-        database.execute("UPDATE instance SET sealed_credential = ?", (desk.sealed("x")[:-8] + b"AAAAAAA=",))
-    database.close()
+async def test_a_credential_altered_in_the_store_is_sent_nowhere(desk: WorkerDesk, peer: Peer) -> None:
     async with desk.worker():
+        with closing(sqlite3.connect(desk.directory / "wakegate.db")) as database, database:
+            database.execute("UPDATE instance SET sealed_credential = ?", (desk.sealed("x")[:-8] + b"AAAAAAA=",))
         saved = await desk.save()
         found = await desk.when(saved.execution_id, lambda execution: execution.problem is not None)
     assert (found.state, found.problem) == (State.SAVED, "cannot_unseal")
