@@ -106,6 +106,10 @@ class Execution:
     created_at: int
     changed_at: int
     erased_at: int | None
+    epoch: int
+    """The store's epoch it belongs to; only those of the present one go on by themselves."""
+    released_at: int | None
+    """When an operator last released it into the present epoch; None if that was never needed."""
     resolution_note: str | None = field(default=None, repr=False)
     """What the person who settled a doubt wrote about it."""
 

@@ -26,6 +26,8 @@ class Registration:
     expected_until: int
     verified_at: int | None = None
     retired_at: int | None = None
+    superseded_until: int | None = None
+    """Of a superseded one: until when what it signs is still taken (rotation's overlap)."""
 
 
 @dataclass(frozen=True, slots=True)

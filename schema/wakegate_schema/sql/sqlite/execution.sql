@@ -1,10 +1,11 @@
 -- name: execution_save
 INSERT INTO execution
     (execution_id, provider, instance_id, idempotency_key, tool, arguments, context, reasoning, timeout, digest,
-     tool_version, runs, wake, "group", state, reason, actor, due_at, hold_id, hold_until, created_at, changed_at)
+     tool_version, runs, wake, "group", state, reason, actor, due_at, hold_id, hold_until, created_at, changed_at, epoch)
 VALUES
     (:execution_id, :provider, :instance_id, :idempotency_key, :tool, :arguments, :context, :reasoning, :timeout,
-     :digest, :tool_version, :runs, :wake, :group, 'saved', NULL, 'harness', :at, :hold_id, :hold_until, :at, :at);
+     :digest, :tool_version, :runs, :wake, :group, 'saved', NULL, 'harness', :at, :hold_id, :hold_until, :at, :at,
+     (SELECT MAX(number) FROM epoch));
 
 -- name: execution_by_key
 SELECT * FROM execution
@@ -73,7 +74,7 @@ UPDATE execution
 SET lease_number = lease_number + 1, lease_owner = :owner, lease_until = :until, due_at = :until
 WHERE number IN (
     SELECT number FROM execution
-    WHERE due_at IS NOT NULL AND due_at <= :at AND (lease_until <= :at
+    WHERE epoch = (SELECT MAX(number) FROM epoch) AND due_at IS NOT NULL AND due_at <= :at AND (lease_until <= :at
         OR lease_until IS NULL AND (lease_owner IS NOT :owner OR due_at <= :at - :head_start))
     ORDER BY due_at LIMIT :limit
 )
@@ -86,7 +87,7 @@ SELECT MIN(at) AS at FROM (
         WHEN lease_until IS NULL AND lease_owner = :owner THEN due_at + :head_start
         ELSE MAX(due_at, COALESCE(lease_until, 0))
     END AS at FROM execution
-    WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 100
+    WHERE epoch = (SELECT MAX(number) FROM epoch) AND due_at IS NOT NULL ORDER BY due_at LIMIT 100
 );
 
 -- name: lease_keep

@@ -1,10 +1,10 @@
 -- name: registration_add
 INSERT INTO registration
     (registration_id, provider, name, state, sealed_secret, url, idempotency_key, instance_id, created_at,
-     expected_until, verified_at, retired_at)
+     expected_until, verified_at, retired_at, superseded_until)
 VALUES
     (:registration_id, :provider, :name, :state, :sealed_secret, :url, :idempotency_key, :instance_id, :created_at,
-     :expected_until, :verified_at, :retired_at);
+     :expected_until, :verified_at, :retired_at, :superseded_until);
 
 -- name: registrations
 SELECT * FROM registration ORDER BY created_at, registration_id;
@@ -32,7 +32,7 @@ UPDATE registration SET state = 'retired', retired_at = :at
 WHERE provider = :provider AND instance_id = :instance_id AND state <> 'retired';
 
 -- name: registrations_among
-SELECT registration_id, state, instance_id, retired_at FROM registration
+SELECT registration_id, state, instance_id, retired_at, superseded_until FROM registration
 WHERE registration_id IN (VALUES (?){rows});
 
 -- name: instance_add
@@ -70,7 +70,7 @@ WHERE provider = :provider AND instance_id = :instance_id AND state <> 'retired'
 -- name: instance_make_due
 -- The unary plus keeps the planner from reading all that the instance ever had: what is due is in an index of its own.
 UPDATE execution SET due_at = MIN(due_at, :at, COALESCE(lease_until - 1, due_at)), problem = NULL, tries = 0
-WHERE +provider = :provider AND +instance_id = :instance_id AND due_at IS NOT NULL;
+WHERE +provider = :provider AND +instance_id = :instance_id AND due_at IS NOT NULL AND epoch > 0;
 
 -- name: instance_cancels_due
 UPDATE execution SET cancel_due_at = :at

@@ -16,6 +16,34 @@ CREATE TABLE clock_mark (
     highest_at INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE epoch (
+    number INTEGER PRIMARY KEY,
+    reason TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    at INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER epoch_rises BEFORE INSERT ON epoch
+WHEN new.number <> (SELECT MAX(number) + 1 FROM epoch)
+BEGIN
+    SELECT RAISE(ABORT, 'the next epoch is the last one plus one');
+END;
+
+CREATE TRIGGER epoch_is_append_only BEFORE UPDATE ON epoch
+BEGIN
+    SELECT RAISE(ABORT, 'epochs are append-only');
+END;
+
+CREATE TRIGGER epoch_is_kept BEFORE DELETE ON epoch
+BEGIN
+    SELECT RAISE(ABORT, 'epochs are append-only');
+END;
+
+CREATE TABLE backup (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    made_at INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE registration (
     registration_id TEXT PRIMARY KEY,
     provider TEXT NOT NULL,
@@ -29,6 +57,7 @@ CREATE TABLE registration (
     expected_until INTEGER NOT NULL,
     verified_at INTEGER,
     retired_at INTEGER,
+    superseded_until INTEGER CHECK (state <> 'superseded' OR superseded_until IS NOT NULL),
     CHECK (state NOT IN ('verified', 'superseded') OR (instance_id IS NOT NULL AND verified_at IS NOT NULL)),
     CHECK (state <> 'retired' OR retired_at IS NOT NULL)
 ) STRICT;
@@ -152,6 +181,8 @@ CREATE TABLE execution (
     created_at INTEGER NOT NULL,
     changed_at INTEGER NOT NULL,
     erased_at INTEGER,
+    epoch INTEGER NOT NULL DEFAULT 1,
+    released_at INTEGER,
     UNIQUE (provider, instance_id, idempotency_key),
     UNIQUE (provider, instance_id, request_id),
     FOREIGN KEY (provider, instance_id) REFERENCES instance (provider, instance_id),
@@ -172,7 +203,7 @@ CREATE TABLE execution (
     CHECK (hold_until IS NULL OR state IN ('saved', 'submitting', 'waiting', 'permitted'))
 ) STRICT;
 
-CREATE INDEX execution_due ON execution (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX execution_due ON execution (epoch, due_at) WHERE due_at IS NOT NULL;
 
 CREATE INDEX execution_started ON execution (lease_until) WHERE state = 'started';
 
