@@ -1,13 +1,38 @@
 """The wall clock as every record counts it: whole microseconds since the Unix epoch."""
 
+import os
 import time
+from pathlib import Path
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
+TEST_CLOCK = "WAKEGATE_TEST_CLOCK"
+"""Names a file that sets this process's wall clock apart from its host's, for tests: see `set_apart`."""
+
+_set_apart_by = os.environ.get(TEST_CLOCK)
+
 
 def now() -> int:
     """Return this host's wall clock in microseconds since the Unix epoch."""
-    return time.time_ns() // 1_000
+    wall = time.time_ns() // 1_000
+    return wall if _set_apart_by is None else set_apart(wall, Path(_set_apart_by))
+
+
+def set_apart(wall: int, file: Path) -> int:
+    """Return the reading that a test clock's file makes of the host's.
+
+    Args:
+        wall: the host's reading, µs.
+        file: holds `+N` or `-N` (so many µs fast or slow) or `=N` (stands still at N); none, or empty, changes
+            nothing. It is read every time, so the clock can be set while the process runs.
+    """
+    try:
+        text = file.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return wall
+    if text.startswith("="):
+        return int(text[1:])
+    return wall + int(text or "0")

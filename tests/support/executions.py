@@ -64,6 +64,8 @@ def an_execution(**changes: Any) -> Execution:
         created_at=CREATED,
         changed_at=CREATED,
         erased_at=None,
+        epoch=1,
+        released_at=None,
     )
     execution = replace(execution, **changes)
     if "digest" in changes:
