@@ -3,7 +3,7 @@ VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check schema clean
+.PHONY: demo test check schema fuzz soak fault-matrix clean
 
 demo: $(VENV)/.installed          ## the whole loop on this machine, in under 30 seconds
 	$(BIN)/wakegate demo
@@ -15,6 +15,18 @@ check: $(VENV)/.installed-dev     ## lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+schema: $(VENV)/.installed        ## write the OpenAPI document anew from the types
+	$(BIN)/python -m wakegate_receiver.openapi > schema/openapi/receiver.json
+
+fuzz: $(VENV)/.installed-dev      ## a minute for each target, with atheris if '.[fuzz]' is installed: make fuzz FUZZ="json --seconds 600"
+	PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)
+
+soak: $(VENV)/.installed-dev      ## random kills, skewed clocks and a full disk under load, then a count: make soak MINUTES=10 SEED=1
+	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+
+fault-matrix: $(VENV)/.installed-dev  ## break every fault point in every way and write the table in docs/reliability.md
+	PYTHONPATH=tests $(BIN)/python -m faults.matrix $(if $(EVERYWHERE),everywhere)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,15 +15,16 @@ from wakegate_adapter.errors import AdapterClosed, CallRefused, WaitTimeout
 from wakegate_adapter.grant import Grant
 from wakegate_adapter.hold import HOLD_S, Hold
 from wakegate_adapter.location import database_url
+from wakegate_adapter.log import log
 from wakegate_adapter.outcomes import Kind, outcome_of
 from wakegate_adapter.permissions import Permissions
 from wakegate_adapter.persistence import ended
 from wakegate_adapter.saving import save
 from wakegate_adapter.watch import Watch
-from wakegate_schema import clock, ids
+from wakegate_schema import clock, fault_points, ids
 from wakegate_schema.records import Execution, Runs
 from wakegate_schema.resolution import Resolution
-from wakegate_schema.states import State
+from wakegate_schema.states import OLDER_EPOCH, State
 from wakegate_schema.store import NotFound, Store, open_store
 
 LEASE_S: Final = 30.0
@@ -63,6 +64,7 @@ class Adapter:
             NotConfigured, ControlNotYet: there is nothing to open.
             StoreMissing, StoreOutdated, StoreUnavailable: it cannot be used; the adapter never makes or migrates one.
         """
+        fault_points.arm(os.environ, log.warning)
         return cls(await open_store(database_url(path_or_url, os.environ), mode="use"))
 
     async def __aenter__(self) -> Self:
@@ -266,7 +268,8 @@ class Adapter:
 
 
 def _ends_the_wait(execution: Execution) -> bool:
-    asks_for_the_harness = execution.state is State.PERMITTED and execution.runs == "harness"
+    free = execution.problem != OLDER_EPOCH  # else nothing comes of a claim until an operator releases it
+    asks_for_the_harness = execution.state is State.PERMITTED and execution.runs == "harness" and free
     return execution.resolved or execution.state is State.IN_DOUBT or asks_for_the_harness
 
 

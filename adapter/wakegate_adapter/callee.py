@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from wakegate_adapter.errors import AdapterError, CallRefused
+from wakegate_schema import fault_points
 
 Run = Callable[..., Any]
 """Any callable that takes the call's arguments by name, sync or async."""
@@ -47,6 +48,13 @@ async def run_once(run: Run, arguments: Mapping[str, Any]) -> Any:
 
     Cancelled, a sync callable goes on in its thread and its end is not waited for.
     """
+    await fault_points.passing("tool.begin", "hold")
+    value = await _called(run, arguments)
+    await fault_points.passing("tool.end", "hold")
+    return value
+
+
+async def _called(run: Run, arguments: Mapping[str, Any]) -> Any:
     if inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(getattr(run, "__call__", None)):  # noqa: B004
         return await run(**arguments)
     value = await _in_thread(lambda: run(**arguments))

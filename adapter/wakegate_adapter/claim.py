@@ -57,6 +57,8 @@ class Claim:
     async def _keep(self, attempt: Attempt, grant: Grant) -> None:
         try:
             await self._permissions.keep(grant)
+            attempt.lease_lost = True
+            await self._permissions.give_signs(grant)
         except Exception as error:  # noqa: BLE001 (the attempt goes on; that its lease is not kept is told)
             log.error(
                 "the lease is not kept any more",

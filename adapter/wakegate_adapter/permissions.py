@@ -1,6 +1,7 @@
 """Permissions: taking the one permission to run a call, keeping its lease, and recording how it ended."""
 
 import asyncio
+import functools
 import os
 import re
 import time
@@ -17,7 +18,7 @@ from wakegate_schema import clock, clock_mark, ids, timestamps
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Claimed, Execution, Outcome
 from wakegate_schema.resolution import Resolution, resolution_of
-from wakegate_schema.states import State
+from wakegate_schema.states import OLDER_EPOCH, State
 from wakegate_schema.store import Store, StoreError, StoreUnavailable
 
 MARGIN: Final = 2 * SECOND
@@ -57,17 +58,17 @@ class Permissions:
 
     async def keep(self, grant: Grant) -> None:
         """Keep the lease by renewing it, until it is lost; then return."""
-
-        def failed(error: StoreUnavailable) -> None:
-            log.warning(
-                "the lease could not be renewed yet",
-                action="renew",
-                execution_id=grant.execution_id,
-                reason=error.reason,
-            )
-
-        await until_lost(lambda: self.renew(grant), self.lease, failed)
+        await until_lost(lambda: self.renew(grant), self.lease, functools.partial(_not_renewed, grant))
         log.warning("the lease is lost", action="renew", execution_id=grant.execution_id)
+
+    async def give_signs(self, grant: Grant) -> None:
+        """Say again and again that the call goes on although its lease is lost, until it is settled."""
+
+        async def runs_on() -> bool:
+            at = clock.now()
+            return await self._store.runs_on(grant.lease, at, at + int(self.lease * SECOND), grant.token)
+
+        await until_lost(runs_on, self.lease, functools.partial(_not_renewed, grant))
 
     async def finish(self, grant: Grant, outcome: Outcome) -> Execution:
         """Record how the attempt ended, insisting while the store is unavailable.
@@ -91,7 +92,7 @@ class Permissions:
     async def resolution(self, execution: Execution) -> Resolution:
         """Return what is to be told of an execution, under the id that its wake has too."""
         transitions = await patiently(lambda: self._store.transitions(execution.execution_id), self._patience)
-        (told,) = (found for found in transitions if found.to_state is execution.state)  # no state is entered twice
+        *_, told = (found for found in transitions if found.to_state is execution.state)  # a release enters it again
         return resolution_of(execution, told.wake_id)
 
     async def _highest_clock(self) -> int:
@@ -127,7 +128,9 @@ class Permissions:
     def _unfit(self, execution: Execution, highest: int, begun: float) -> Outcome | None:
         """Return why the call must not begin although it is claimed; None when it may."""
         at, expires_at = clock.now(), execution.expires_at
-        if expires_at is None or max(at, highest) >= expires_at or clock_mark.is_behind(at, highest):
+        if expires_at is None or clock_mark.is_behind(at, highest):
+            return LAPSED_AT_START
+        if max(at, highest) >= expires_at - execution.provider_ahead:
             return LAPSED_AT_START
         # A process that was held up may find that others have taken the attempt for dead, or settled it.
         if time.monotonic() - begun >= self.lease:
@@ -150,6 +153,12 @@ class Permissions:
             await self.finish(grant, Outcome("not_begun", "cancelled_at_start", error="cancelled before it began"))
 
 
+def _not_renewed(grant: Grant, error: StoreUnavailable) -> None:
+    log.warning(
+        "the lease could not be renewed yet", action="renew", execution_id=grant.execution_id, reason=error.reason
+    )
+
+
 def refusal_of(execution: Execution, resolution: Resolution) -> tuple[str, str]:
     """Return why a call may not be claimed: a machine word, and one sentence for the agent."""
     if execution.state is State.STARTED and execution.started_at is not None:
@@ -158,6 +167,11 @@ def refusal_of(execution: Execution, resolution: Resolution) -> tuple[str, str]:
         return "already_started", f"The call was already started, at {when} by {who}, and is not started again."
     if execution.runs == "worker" and not execution.resolved:
         return "runs_in_worker", "The worker runs this call when it is approved; a harness cannot claim it."
+    if execution.problem == OLDER_EPOCH:
+        return OLDER_EPOCH, (
+            "The store has gone back in time, and the call may have been started before that; it is not started unless"
+            " an operator releases it."
+        )
     if execution.state is State.PERMITTED:
         return "too_late", "The call was approved, but too little time is left before that ends, so it does not run."
     return execution.state.value, resolution.explanation
@@ -172,5 +186,5 @@ def new_claim_id(label: str | None = None) -> str:
 def _clock_behind(highest: int) -> str:
     return (
         f"The clock of this host is behind {timestamps.render(highest)}, a time it has shown before, so no call may"
-        " start here; correct the clock, or have an operator reset the mark."
+        " start here; correct the clock, or have an operator reset the mark (`wakegate clock reset`)."
     )

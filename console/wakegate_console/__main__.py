@@ -2,7 +2,7 @@
 
 import sys
 
-from wakegate_console.cli import main
+from wakegate_console.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

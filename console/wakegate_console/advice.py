@@ -1,6 +1,8 @@
 """Advice: what a person can do about an execution or an instance, in one line."""
 
-from wakegate_schema.records import Execution, Instance
+from wakegate_schema import timestamps
+from wakegate_schema.clock import SECOND
+from wakegate_schema.records import Doubts, Execution, Instance
 from wakegate_schema.states import State
 
 
@@ -12,8 +14,11 @@ def for_execution(record: Execution, instance_name: str) -> str | None:
         instance_name: the name of its instance.
     """
     if record.state is State.IN_DOUBT:
+        runs_on = (
+            "" if record.lease_until is None else "it went on when it was last heard of; wait for its own word, or "
+        )
         return (
-            "find out whether the call happened, then: wakegate execution resolve"
+            f"{runs_on}find out whether the call happened, then: wakegate execution resolve"
             f" {record.execution_id[:8]} --happened (or --did-not-happen) --by NAME --note TEXT"
         )
     if record.problem in _CREDENTIAL:
@@ -24,6 +29,16 @@ def for_execution(record: Execution, instance_name: str) -> str | None:
     return _STATES.get(record.state)
 
 
+def of_doubts(doubts: Doubts) -> str:
+    """Return how much is in doubt, since when, and what to do about it; there is something."""
+    calls = "1 call is" if doubts.count == 1 else f"{doubts.count} calls are"
+    return (
+        f"wakegate: {calls} in doubt, since {timestamps.render((doubts.since or 0) // SECOND * SECOND)}: find out"
+        " whether it happened, then: wakegate execution resolve EXECUTION --happened (or --did-not-happen)"
+        " --by NAME --note TEXT"
+    )
+
+
 def for_instance(record: Instance) -> str | None:
     """Return the next step of an instance, or None when there is none."""
     if record.state == "parked":
@@ -32,6 +47,14 @@ def for_instance(record: Instance) -> str | None:
             f" wakegate instance credential {record.name} --credential-file FILE"
         )
     return None
+
+
+def for_rotation(name: str, registration_id: str) -> str:
+    """Return the next step of a rotation that is not finished."""
+    return (
+        f"a rotation is not finished; repeat it: wakegate instance rotate {name} --provisioner-token-file FILE (or give"
+        f" it up: wakegate instance retire {registration_id})"
+    )
 
 
 def for_registration(state: str, name: str) -> str | None:
@@ -55,10 +78,12 @@ _OF_THE_TOOL = {"arguments_do_not_fit", "tool_unknown", "tool_version_differs"}
 _PROBLEMS = {
     "arguments_do_not_fit": "approved, but the saved arguments do not fit the tool's parameters; correct the tool and"
     " restart the worker",
-    "clock_behind": "correct this host's clock",
+    "clock_behind": "correct the clock of the worker's host; if it is right now: wakegate clock reset --by NAME",
     "connection_refused": "nothing listens at the provider's address; start the provider",
     "dns": "the provider's name does not resolve; check the network",
     "no_thread": "tools that hang have all threads of the worker; restart it",
+    "older_epoch": "the store was restored, and the call may have run since the backup: find out, then run"
+    " `wakegate execution release`, after which it may run (again), or `wakegate execution abandon`",
     "not_found": "the provider does not know the request, or its base URL is wrong",
     "tool_unknown": "no worker has this tool; add its module to WAKEGATE_TOOLS and restart the worker",
     "tool_version_differs": "it was submitted under another version of the tool; run a worker that has that version",

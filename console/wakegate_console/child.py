@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from wakegate_console.cli import main
+from wakegate_console.interrupts import deadly_interrupts
 
 LAST_WORDS = "_WAKEGATE_LAST_WORDS"
 """The environment variable with the number of the pipe that a supervisor hears the child by: `READY`, then errors."""
@@ -71,4 +71,6 @@ def _teller(number: str | None) -> Callable[[str], None] | None:
 
 
 if __name__ == "__main__":
+    with deadly_interrupts():
+        from wakegate_console.cli import main
     sys.exit(main(sys.argv[2:], last_words()) if tie_to(int(sys.argv[1])) else 1)

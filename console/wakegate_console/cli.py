@@ -28,6 +28,8 @@ ENTRIES = {
     "execution": Entry("wakegate_console.execution", "execution", "Look at saved calls, and settle them by hand."),
     "notification": Entry("wakegate_console.notification", "notification", "Look at the notifications received."),
     "refusal": Entry("wakegate_console.refusal", "refusal", "Look at what the receiver has refused."),
+    "verify": Entry("wakegate_console.verify", "verify", "Check one captured delivery offline and say why."),
+    "clock": Entry("wakegate_console.clock", "clock", "Look at the hosts' clock marks, and reset one."),
     "db": Entry("wakegate_console.db", "db", "Look after the store."),
 }
 

@@ -3,10 +3,8 @@
 from dataclasses import dataclass
 
 from wakegate_console.roster import Entry
-from wakegate_schema.keys import existing_key, first_key
 from wakegate_schema.records import Instance
 from wakegate_schema.sealing import BearerToken, CannotUnseal, Sealer, seal_credential, unseal_credential
-from wakegate_schema.settings import Settings
 from wakegate_schema.store import NotAllowed, Store
 
 
@@ -20,14 +18,6 @@ class Stored:
     """When it ends, in µs since the epoch; None where nobody has said."""
     forgotten: int | None
     """When the credential before it would have ended, if that was known and the end of this one is not."""
-
-
-async def worker_key(settings: Settings, store: Store) -> Sealer:
-    """Return the worker's key, made where no setting names it and no credential was sealed yet."""
-    path, setting = settings.worker_key_path, "worker_key_file"
-    sealed = any(instance.sealed_credential for instance in await store.instances())
-    named = settings.worker_key_file is not None
-    return existing_key(path, setting, named=named) or first_key(path, setting, sealed=sealed)
 
 
 async def store_credential(

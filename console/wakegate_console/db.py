@@ -4,7 +4,10 @@ import asyncio
 
 import click
 
+from wakegate_console.backups import backup_command, restore_command
+from wakegate_console.checking import check_command
 from wakegate_console.context import Context, pass_context
+from wakegate_console.reseal import reseal_command
 from wakegate_schema import clock
 from wakegate_schema.clock import DAY
 from wakegate_schema.store import Store, open_store
@@ -13,6 +16,10 @@ from wakegate_schema.store import Store, open_store
 @click.group()
 def db() -> None:
     """Look after the store."""
+
+
+for command in (check_command, backup_command, restore_command, reseal_command):
+    db.add_command(command)
 
 
 @db.command("migrate")

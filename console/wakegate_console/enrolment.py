@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from wakegate_console.credentials import token_of
-from wakegate_console.provisioning import EXPECTED_FOR, Keys, check_name
+from wakegate_console.keys_in_use import Keys
+from wakegate_console.provisioning import EXPECTED_FOR, check_name
 from wakegate_schema import timestamps
 from wakegate_schema.records import Instance, Registration
 from wakegate_schema.sealing import (

@@ -10,9 +10,10 @@ from wakegate_console.context import Context, pass_context
 from wakegate_console.lookup import find_execution
 from wakegate_console.parameters import CALLED, NAME, NOTE
 from wakegate_console.person import actor
+from wakegate_console.releasing import release_command
 from wakegate_console.table import Column, Row
 from wakegate_schema import clock
-from wakegate_schema.records import Execution
+from wakegate_schema.records import Doubts, Execution
 from wakegate_schema.states import State
 from wakegate_schema.store import Store, open_store
 
@@ -42,7 +43,9 @@ WAKE_COLUMNS = (
     Column("delivered_at", "DELIVERED", "time"),
     Column("problem", "PROBLEM", least=16),
 )
-FIRST = ("execution_id", "state", "reason", "problem", "next", "error", "note", "resolution_note")
+ALL = 2**31
+"""More than there are."""
+FIRST = ("execution_id", "state", "reason", "problem", "next", "error", "note", "resolution_note", "release_note")
 """What is shown before everything else."""
 COLOURS = {
     State.IN_DOUBT: "red",
@@ -59,28 +62,37 @@ def execution() -> None:
     """Look at saved calls, and settle them by hand."""
 
 
+execution.add_command(release_command)
+
+
 @execution.command("list")
 @click.option("--state", type=click.Choice(list(map(str, State))), metavar="STATE", help="Only those in this state.")
+@click.option("--fail-if-in-doubt", is_flag=True, help="End with exit code 1 if any is in doubt, listed or not.")
 @listing.listing_options
 @pass_context
-def list_command(context: Context, state: str | None, as_json: bool, limit: int | None) -> None:
-    """List executions, the latest first.
+def list_command(context: Context, state: str | None, fail_if_in_doubt: bool, as_json: bool, limit: int | None) -> None:
+    """List executions: those in doubt first, then all others, the latest first.
 
-    A table begins with those in doubt. Those that cannot go on are yellow and say why.
+    How many are in doubt is said on standard error. Those that cannot go on are yellow and say why.
     """
     settings = context.settings()
 
-    async def work() -> None:
+    async def work() -> Doubts:
         async with await open_store(settings.database, mode="read") as store:
+            doubts = await store.doubts(ALL)
+            if doubts.count:
+                click.echo(advice.of_doubts(doubts), err=True)
             await listing.write(
-                _rows(store, None if state is None else State(state), limit, doubtful_first=not as_json),
+                _rows(store, None if state is None else State(state), limit),
                 COLUMNS,
                 as_json=as_json,
                 nothing="No executions.",
                 colour=_colour,
             )
+            return doubts
 
-    asyncio.run(work())
+    if asyncio.run(work()).count and fail_if_in_doubt:
+        raise click.exceptions.Exit(1)
 
 
 @execution.command("show")
@@ -172,23 +184,22 @@ def _colour(row: Row) -> str | None:
     return "yellow" if row["problem"] is not None else COLOURS.get(State(row["state"]))
 
 
-async def _rows(store: Store, state: State | None, limit: int | None, *, doubtful_first: bool) -> AsyncIterator[Row]:
-    """Yield executions; those in doubt first and then not again, where that is wanted."""
+async def _rows(store: Store, state: State | None, limit: int | None) -> AsyncIterator[Row]:
+    """Yield executions, each once: of all states, those in doubt first."""
     instances = views.names(await store.instances())
+    doubtful: set[str] = set()
     count = 0
-    apart = doubtful_first and state is None
-    for part in (State.IN_DOUBT, None) if apart else (state,):
-        left = None if limit is None else limit - count
-        if left == 0:
-            return
+    for part in (State.IN_DOUBT, None) if state is None else (state,):
 
         async def page(before: int | None, wanted: int, part: State | None = part) -> list[tuple[int, Execution]]:
             return await store.latest_executions(before, wanted, part)
 
-        async for record in listing.paged(page, None if apart else left):
-            if apart and part is None and record.state is State.IN_DOUBT:
-                continue
-            yield views.execution(record, instances)
-            count += 1
+        async for record in listing.paged(page):
             if count == limit:
                 return
+            if record.execution_id in doubtful:  # settled meanwhile, perhaps
+                continue
+            if state is None and part is State.IN_DOUBT:
+                doubtful.add(record.execution_id)
+            yield views.execution(record, instances)
+            count += 1

@@ -1,11 +1,19 @@
 """Which errors say that the settings, or the files and services they name, are wrong: exit code 2."""
 
 from wakegate_schema.errors import WakegateError
+from wakegate_schema.fault_points import FaultMalformed
 from wakegate_schema.keys import KeyFileError
 from wakegate_schema.sealing import CannotUnseal, MalformedCredential
 from wakegate_schema.secret_files import SecretFileError
 from wakegate_schema.settings import SettingsError
-from wakegate_schema.store.errors import NotADatabase, StoreMisplaced, StoreMissing, StoreOutdated
+from wakegate_schema.store.errors import (
+    NotADatabase,
+    RestoreInterrupted,
+    StoreIsBackup,
+    StoreMisplaced,
+    StoreMissing,
+    StoreOutdated,
+)
 from wakegate_schema.urls import MalformedUrl
 
 
@@ -18,12 +26,15 @@ class CannotStart(WakegateError):
 SETTING_FAULTS = (
     CannotStart,
     CannotUnseal,
+    FaultMalformed,
     KeyFileError,
     MalformedCredential,
     MalformedUrl,
     NotADatabase,
+    RestoreInterrupted,
     SecretFileError,
     SettingsError,
+    StoreIsBackup,
     StoreMisplaced,
     StoreMissing,
     StoreOutdated,

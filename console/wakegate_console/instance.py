@@ -7,11 +7,13 @@ import click
 
 from wakegate_console import advice, listing, sheet, views
 from wakegate_console.context import Context, pass_context
-from wakegate_console.credentials import Stored, store_credential, worker_key
+from wakegate_console.credentials import Stored, store_credential
+from wakegate_console.keys_in_use import worker_key
 from wakegate_console.newcomers import import_command, provision_command
-from wakegate_console.parameters import CALLED, MOMENT, PROVIDER_URL, SECRET_FILE
+from wakegate_console.parameters import CALLED, MOMENT, SECRET_FILE, by_provider
 from wakegate_console.person import actor
-from wakegate_console.roster import Entry, entries, find, retire
+from wakegate_console.provider_changes import delete_command, rotate_command
+from wakegate_console.roster import Entry, entries, find, give_up, retire
 from wakegate_console.table import Column, Row
 from wakegate_schema import clock, timestamps
 from wakegate_schema.secret_files import load_bearer_token
@@ -29,14 +31,12 @@ COLUMNS = (
 REGISTRATION_COLUMNS = (
     Column("registration_id", "REGISTRATION", least=36),
     Column("state", "STATE"),
+    Column("in_force", "IN FORCE"),
     Column("verified_at", "VERIFIED", "time"),
+    Column("superseded_until", "TAKEN UNTIL", "time"),
     Column("url", "URL", least=20),
 )
 FIRST = ("instance_id", "registration_id", "name", "state", "reason", "next")
-
-by_provider = click.option(
-    "--provider-url", type=PROVIDER_URL, metavar="URL", help="Which provider's, if two have an instance of that name."
-)
 
 
 @click.group()
@@ -49,6 +49,8 @@ def instance() -> None:
 
 instance.add_command(provision_command)
 instance.add_command(import_command)
+instance.add_command(rotate_command)
+instance.add_command(delete_command)
 
 
 @instance.command("credential")
@@ -72,8 +74,7 @@ def credential_command(
     token = load_bearer_token(credential_file, "the credential")
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="use") as store:
-            key = await worker_key(settings, store)
+        async with await open_store(settings.database, mode="use") as store, worker_key(settings, store) as key:
             entry = await find(store, which, provider_url)
             stored = await store_credential(store, key, entry, token, credential_expires_at, clock.now())
         click.echo(f"{entry.name}: {_told(stored)}")
@@ -138,12 +139,18 @@ def retire_command(context: Context, which: str, provider_url: str | None) -> No
     """Give up an instance here.
 
     Abandons what is unfinished and erases the credential. The provider is not told.
+    With the id of a registration that a rotation has not put in force yet, gives up that rotation alone.
     """
     settings = context.settings()
 
     async def work() -> None:
         async with await open_store(settings.database, mode="use") as store:
             entry = await find(store, which, provider_url)
+            registration = entry.registration(which)
+            if registration is not None and registration != entry.in_force:
+                await give_up(store, registration, clock.now())
+                click.echo(f"{entry.name}: the rotation to registration {registration.registration_id} is given up")
+                return
             abandoned = await retire(store, entry, actor(), clock.now())
         click.echo(f"{entry.name} retired; executions abandoned: {abandoned}")
 
@@ -155,6 +162,8 @@ def _colour(row: Row) -> str | None:
 
 
 def _advice(entry: Entry) -> str | None:
+    if entry.replacement is not None:
+        return advice.for_rotation(entry.name, entry.replacement.registration_id)
     if entry.instance is not None:
         return advice.for_instance(entry.instance)
     return advice.for_registration(entry.registrations[0].state, entry.name)

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from wakegate_console.interrupts import deadly_interrupts
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -34,7 +36,8 @@ class LazyGroup(click.Group):
         entry = self.entries.get(cmd_name)
         if entry is None:
             return None
-        command = getattr(import_module(entry.module), entry.attribute)
+        with deadly_interrupts():
+            command = getattr(import_module(entry.module), entry.attribute)
         if not isinstance(command, click.Command):
             raise TypeError(f"{entry.module}.{entry.attribute} is not a command")
         return command

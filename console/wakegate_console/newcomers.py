@@ -2,37 +2,23 @@
 
 import asyncio
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 
 from wakegate_console.context import Context, pass_context
-from wakegate_console.credentials import worker_key
 from wakegate_console.enrolment import Import, enrol
+from wakegate_console.keys_in_use import both_keys
 from wakegate_console.parameters import IDENTIFIER, MOMENT, NAME, PROVIDER_URL, SECRET_FILE, WEBHOOK_URL
-from wakegate_console.provisioning import Keys, Order, provision
-from wakegate_console.waiting import Wait
+from wakegate_console.provisioner_token import provisioner_token, token_file_option, wait_aloud, wait_option
+from wakegate_console.provisioning import Order, provision
 from wakegate_schema import clock
-from wakegate_schema.keys import existing_key, first_key
-from wakegate_schema.sealing import BearerToken
-from wakegate_schema.secret_files import SecretFileMissing, load_bearer_token, load_signing_secret
-from wakegate_schema.settings import Settings
-from wakegate_schema.store import Store, open_store
-from wakegate_schema.urls import is_loopback
-
-WAIT_S = 10.0
-"""How long services that are only just starting are waited for, in seconds."""
+from wakegate_schema.secret_files import load_bearer_token, load_signing_secret
+from wakegate_schema.store import open_store
 
 
 @click.command("provision")
 @click.option("--provider-url", type=PROVIDER_URL, required=True, metavar="URL", help="The provider's base URL.")
-@click.option(
-    "--provisioner-token-file",
-    type=SECRET_FILE,
-    required=True,
-    metavar="FILE",
-    help="Holds the provisioner token; nobody else may read it.",
-)
+@token_file_option
 @click.option(
     "--url",
     type=WEBHOOK_URL,
@@ -41,14 +27,7 @@ WAIT_S = 10.0
     help="The receiver's URL, as the provider reaches it: https://…/aap/events.",
 )
 @click.option("--name", type=NAME, required=True, metavar="NAME", help="What to call the instance.")
-@click.option(
-    "--wait",
-    "seconds",
-    type=click.FloatRange(0, 600),
-    default=WAIT_S,
-    metavar="SECONDS",
-    help="How long to wait for provider and receiver to listen; 10 unless given.",
-)
+@wait_option
 @pass_context
 def provision_command(
     context: Context, provider_url: str, provisioner_token_file: Path, url: str, name: str, seconds: float
@@ -60,12 +39,15 @@ def provision_command(
     """
     settings = context.settings()
     order = Order(provider_url, url, name, settings.database_path)
-    wait = Wait(seconds, lambda line: click.echo(line, err=True))
+    wait = wait_aloud(seconds)
 
     async def work() -> None:
-        token = await _provisioner_token(provisioner_token_file, provider_url, wait)
-        async with await open_store(settings.database, mode="service") as store:
-            done = await provision(store, await keys_of(settings, store), order, token, clock.now(), wait)
+        token = await provisioner_token(provisioner_token_file, provider_url, wait)
+        async with (
+            await open_store(settings.database, mode="service") as store,
+            both_keys(settings, store) as keys,
+        ):
+            done = await provision(store, keys, order, token, clock.now(), wait)
         word = "provisioned as" if done.new else "was provisioned before, as"
         click.echo(f"{name} {word} {done.instance.instance_id}")
 
@@ -115,36 +97,14 @@ def import_command(
     )
 
     async def work() -> bool:
-        async with await open_store(settings.database, mode="service") as store:
-            return await enrol(store, await keys_of(settings, store), wanted, clock.now())
+        async with (
+            await open_store(settings.database, mode="service") as store,
+            both_keys(settings, store) as keys,
+        ):
+            return await enrol(store, keys, wanted, clock.now())
 
     word = "imported as" if asyncio.run(work()) else "was imported before, as"
     click.echo(f"{wanted.name} {word} {_ids(wanted)}")
-
-
-async def keys_of(settings: Settings, store: Store) -> Keys:
-    """Return both keys, made where no setting names them and nothing was sealed yet."""
-    secrets = any(registration.sealed_secret for registration in await store.registrations())
-    receiver, setting = settings.receiver_key_path, "receiver_key_file"
-    return Keys(
-        receiver=existing_key(receiver, setting, named=settings.receiver_key_file is not None)
-        or first_key(receiver, setting, sealed=secrets),
-        worker=await worker_key(settings, store),
-    )
-
-
-async def _provisioner_token(path: Path, provider: str, wait: Wait) -> BearerToken:
-    """Read the provisioner token. The small provider, on loopback, makes the file when it starts."""
-    here = is_loopback(urlsplit(provider).hostname or "")
-    while True:
-        try:
-            return load_bearer_token(path, "the provisioner token")
-        except SecretFileMissing as error:
-            if not here:
-                raise
-            if wait.over:
-                raise SecretFileMissing(f"{error}; `wakegate provider` makes it when it starts") from error
-        await wait.pause(f"{path}, which `wakegate provider` makes when it starts")
 
 
 def _ids(wanted: Import) -> str:

@@ -137,3 +137,8 @@ NAME = Words(100)
 NOTE = Words(2000)
 SECRET_FILE = click.Path(path_type=Path)
 """The path of a file that holds a secret; its reader refuses it by its path."""
+
+by_provider = click.option(
+    "--provider-url", type=PROVIDER_URL, metavar="URL", help="Which provider's, if two have an instance of that name."
+)
+"""For every command that names an instance."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wakegate_console.creation import Creation, create_once_ready
+from wakegate_console.keys_in_use import Keys
 from wakegate_console.waiting import Wait
 from wakegate_schema import ids, timestamps, wire
 from wakegate_schema.clock import DAY
@@ -44,14 +45,6 @@ class Order:
     name: str
     store: Path
     """The store's file; the receiver must use the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """Both keys: provisioning is the one act that seals for receiver and worker."""
-
-    receiver: Sealer
-    worker: Sealer
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +122,7 @@ async def check_name(store: Store, name: str, besides: tuple[str, str | None] | 
 async def _registration(store: Store, keys: Keys, order: Order, now: int) -> Registration:
     """Return the registration of this order: the one begun before, or a new one, durable from here on."""
     for known in await store.registrations():
-        if (known.provider, known.name) == (order.provider, order.name) and known.state != "retired":
+        if (known.provider, known.name) == (order.provider, order.name) and _counts(known):
             _check_resumable(known, order, now)
             return known
     await check_name(store, order.name)
@@ -153,6 +146,11 @@ async def _registration(store: Store, keys: Keys, order: Order, now: int) -> Reg
     )
     await store.add_registration(registration)
     return registration
+
+
+def _counts(known: Registration) -> bool:
+    """Whether it is what an order began, and not one of the registrations that a rotation adds or leaves behind."""
+    return known.state in ("expected", "verified") and not known.replacing
 
 
 def _check_resumable(known: Registration, order: Order, now: int) -> None:

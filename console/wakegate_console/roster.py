@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from wakegate_console import views
 from wakegate_console.lookup import Ambiguous, prefix
 from wakegate_schema.records import Instance, Registration
-from wakegate_schema.store import NotFound, Store
+from wakegate_schema.store import NotAllowed, NotFound, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,28 @@ class Entry:
         """Return what a listing says of it."""
         if self.instance is None:
             return views.unfinished(self.registrations[0])
-        last = self.registrations[-1].registration_id if self.registrations else None
-        return views.instance(self.instance, last)
+        last = self.in_force or (self.registrations[-1] if self.registrations else None)
+        return views.instance(self.instance, last.registration_id if last else None)
+
+    @property
+    def in_force(self) -> Registration | None:
+        """The registration that its provider signs under, as far as is known here."""
+        found = [each for each in self.registrations if each.state == "verified" and not each.replacing]
+        return found[-1] if found else None
+
+    @property
+    def replacement(self) -> Registration | None:
+        """The registration of a rotation that is not finished; there is one at most."""
+        return next((each for each in self.registrations if each.replacing), None)
+
+    def registration(self, which: str) -> Registration | None:
+        """Return the registration whose id is, or begins with, the text; None where that names the instance."""
+        start = prefix(which)
+        if self.instance is None or self.instance.state == "retired" or start is None or which == self.name:
+            return None
+        if self.instance.instance_id.startswith(start):
+            return None
+        return next((each for each in self.registrations if each.registration_id.startswith(start)), None)
 
     @property
     def instance_id(self) -> str | None:
@@ -92,6 +112,20 @@ async def find(store: Store, which: str, provider: str | None) -> Entry:
         known = ", ".join(f"{entry.name} ({entry.instance_id or 'no id yet'} at {entry.provider})" for entry in found)
         raise Ambiguous(f"{which} names {len(found)} instances; name one by its id and --provider-url: {known}")
     return found[0]
+
+
+async def give_up(store: Store, registration: Registration, at: int) -> None:
+    """Retire a registration alone: one that a rotation has not put in force. The instance is not touched.
+
+    Raises:
+        NotAllowed: it is out of use already.
+    """
+    if not registration.replacing:
+        raise NotAllowed(
+            f"registration {registration.registration_id} is {registration.state} already; to retire its instance, name"
+            f" that: {registration.name}"
+        )
+    await store.retire_registration(registration.registration_id, at)
 
 
 async def retire(store: Store, entry: Entry, actor: str, at: int) -> int:

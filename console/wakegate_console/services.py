@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from wakegate_console.context import Context, pass_context
-from wakegate_console.faults import CannotStart
+from wakegate_console.faults import SETTING_FAULTS, CannotStart
+from wakegate_console.interrupts import deadly_interrupts
 from wakegate_console.text import describe
 from wakegate_schema.errors import WakegateError
 
@@ -27,6 +28,7 @@ class Serve(Protocol):
 
 @click.command()
 @pass_context
+@deadly_interrupts()
 def receiver(context: Context) -> None:
     """Run the receiver until it is told to stop.
 
@@ -41,6 +43,7 @@ def receiver(context: Context) -> None:
 @click.command()
 @click.option("--check", is_flag=True, hidden=True, help="Only import and check the tools modules.")
 @pass_context
+@deadly_interrupts()
 def worker(context: Context, check: bool) -> None:
     """Run the worker until it is told to stop.
 
@@ -59,6 +62,7 @@ def worker(context: Context, check: bool) -> None:
 
 @click.command()
 @pass_context
+@deadly_interrupts()
 def up(context: Context) -> None:
     """Run receiver and worker together, restarting what crashes.
 
@@ -120,13 +124,13 @@ def run_service(settings: "Settings", serve: Serve, name: str, database: Path) -
     Raises:
         StoreMisplaced: the store's folder is not there.
         CannotStart: whatever kept it from becoming ready; the message names it. Not `StoreUnavailable`, which
-            may be over in a moment, unless it is `NotADatabase`.
+            may be over in a moment, unless it is one of those that are wrong settings too.
     """
     import uvloop
 
     from wakegate_console import child
     from wakegate_schema import logs
-    from wakegate_schema.store import NotADatabase, StoreUnavailable
+    from wakegate_schema.store import StoreUnavailable
 
     announce = child.announcement()
     check_folder(database)
@@ -145,7 +149,7 @@ def run_service(settings: "Settings", serve: Serve, name: str, database: Path) -
         uvloop.run(run())
     except (WakegateError, OSError, BaseExceptionGroup) as caught:
         error = _first(caught)
-        passing = isinstance(error, StoreUnavailable) and not isinstance(error, NotADatabase)
+        passing = isinstance(error, StoreUnavailable) and not isinstance(error, SETTING_FAULTS)
         if started or passing or not isinstance(error, WakegateError | OSError):
             raise error from caught
         raise CannotStart(describe(error), reason=getattr(error, "reason", None)) from caught

@@ -4,7 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from wakegate_schema import timestamps
-from wakegate_schema.records import Anomaly, Execution, Instance, Notification, Registration, Transition, Wake
+from wakegate_schema.clock import SECOND
+from wakegate_schema.records import (
+    Anomaly,
+    ClockMark,
+    ClockReset,
+    Execution,
+    Instance,
+    Notification,
+    Registration,
+    Transition,
+    Wake,
+)
 
 View = dict[str, Any]
 Names = Mapping[tuple[str, str], str]
@@ -49,12 +60,19 @@ def execution(record: Execution, instances: Names) -> View:
         "changed_at": moment(record.changed_at),
         "cancel_due_at": moment(record.cancel_due_at),
         "erased_at": moment(record.erased_at),
+        "epoch": record.epoch,
+        "released_at": moment(record.released_at),
     }
 
 
 def execution_words(record: Execution) -> View:
     """Return what people and tools have said of an execution; for one that is looked at, not for listings."""
-    return {"note": record.note, "error": record.error, "resolution_note": record.resolution_note}
+    return {
+        "note": record.note,
+        "error": record.error,
+        "resolution_note": record.resolution_note,
+        "release_note": record.release_note,
+    }
 
 
 def execution_payload(record: Execution) -> View:
@@ -128,6 +146,25 @@ def anomaly(record: Anomaly) -> View:
     }
 
 
+def clock_mark(record: ClockMark, now: int) -> View:
+    """Return the highest time a host has shown, and how many seconds it is ahead of this host's clock; 0 for none."""
+    return {
+        "host": record.host,
+        "highest_at": moment(record.highest_at),
+        "ahead_s": max(0, record.highest_at - now) // SECOND,
+    }
+
+
+def clock_reset(record: ClockReset) -> View:
+    """Return the reset of a mark."""
+    return {
+        "host": record.host,
+        "from": moment(record.from_at),
+        "to": moment(record.to_at),
+        "actor": record.actor,
+    }
+
+
 def instance(record: Instance, registration_id: str | None) -> View:
     """Return what a listing says of an instance; the registration is the last one of its own."""
     return {
@@ -153,7 +190,9 @@ def registration(record: Registration) -> View:
         "created_at": moment(record.created_at),
         "expected_until": moment(record.expected_until),
         "verified_at": moment(record.verified_at),
+        "superseded_until": moment(record.superseded_until),
         "retired_at": moment(record.retired_at),
+        "in_force": record.state == "verified" and not record.replacing,
     }
 
 

@@ -17,6 +17,7 @@ from wakegate_provider.policy import Policy
 from wakegate_provider.problems import Problem, missing
 from wakegate_provider.server import Reply, read_body
 from wakegate_provider.store import StoreThread
+from wakegate_provider.updates import Updating
 from wakegate_provider.waiting import Herald
 from wakegate_schema import ids, strict_json, wire
 from wakegate_schema.clock import now
@@ -40,6 +41,7 @@ class Api:
     store: StoreThread
     policy: Policy
     provisioning: instances.Provisioning
+    updating: Updating
     herald: Herald
     courier: Courier
     provisioner_token: BearerToken
@@ -76,7 +78,11 @@ class Api:
     def _operations(self) -> Mapping[tuple[str, bool], Mapping[str, Operation]]:
         return {
             ("instances", False): {"POST": self._create_instance},
-            ("instances", True): {"GET": self._read_instance, "DELETE": self._delete_instance},
+            ("instances", True): {
+                "GET": self._read_instance,
+                "PATCH": self._update_instance,
+                "DELETE": self._delete_instance,
+            },
             ("requests", False): {"POST": self._create_request},
             ("requests", True): {"GET": self._read_request, "DELETE": self._cancel_request},
         }
@@ -85,15 +91,7 @@ class Api:
         await self._provisioner(request)
         key = _idempotency_key(request)
         submitted = _parsed(wire.NewInstance, await read_body(request))
-        if len(submitted.instance_name or "") > MAX_NAME:
-            raise Problem(400, "too_long", f"A name has at most {MAX_NAME} characters.", param="instance_name")
-        if submitted.delivery is not None and not loopback_url(submitted.delivery.url):
-            raise Problem(
-                400,
-                "invalid_webhook_url",
-                "This provider is for development and delivers to loopback only.",
-                param="delivery.url",
-            )
+        _check(submitted)
         provisioned = await self.provisioning.create(key, submitted)
         return Reply(201 if provisioned.created else 200, provisioned.body())
 
@@ -101,6 +99,14 @@ class Api:
         await self._provisioner(request)
         instance = await self.store(instances.read, _id(item, "instance"))
         return Reply(200, wire.object_bytes(instances.view(instance)))
+
+    async def _update_instance(self, request: web.BaseRequest, item: str) -> Reply:
+        await self._provisioner(request)
+        key = _idempotency_key(request)
+        submitted = _parsed(wire.InstanceUpdate, await read_body(request))
+        _check(submitted)
+        result = await self.updating.update(_id(item, "instance"), key, submitted)
+        return Reply(200, result)
 
     async def _delete_instance(self, request: web.BaseRequest, item: str) -> Reply:
         await self._provisioner(request)
@@ -212,6 +218,19 @@ def _wait(request: web.BaseRequest) -> int:
     if len(values) != 1 or found is None:
         raise Problem(400, "invalid_wait", "Give wait once, as a duration like 30s.", param="wait")
     return wire.MAX_WAIT_S if found[2] != "s" else min(int(found[1]), wire.MAX_WAIT_S)
+
+
+def _check(submitted: wire.NewInstance | wire.InstanceUpdate) -> None:
+    """Refuse a name that is too long, and a receiver that this provider does not deliver to."""
+    if len(submitted.instance_name or "") > MAX_NAME:
+        raise Problem(400, "too_long", f"A name has at most {MAX_NAME} characters.", param="instance_name")
+    if submitted.delivery is not None and not loopback_url(submitted.delivery.url):
+        raise Problem(
+            400,
+            "invalid_webhook_url",
+            "This provider is for development and delivers to loopback only.",
+            param="delivery.url",
+        )
 
 
 def _parsed(model: type[M], body: bytes) -> M:

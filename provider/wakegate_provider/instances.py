@@ -64,7 +64,7 @@ class Provisioning:
                 raise _conflict()
         else:
             if len(self._running) >= MAX_CREATIONS:
-                raise Problem(429, "too_many_creations", "Too many instances are being created.", retry_after=2)
+                raise Problem(429, "too_many_creations", "Too many receivers are being challenged.", retry_after=2)
             task = asyncio.create_task(self._create(key, submitted), name="create instance")
             self._running[key] = (submitted, task)
             task.add_done_callback(lambda _: self._running.pop(key))
@@ -137,6 +137,11 @@ def view(instance: StoredInstance) -> wire.Instance:
     return wire.Instance(id=instance.instance_id, name=instance.name, delivery=delivery)
 
 
+def seal_secret(sealer: Sealer, delivery: wire.Delivery) -> bytes:
+    """Return a delivery's signing secret, sealed for its registration."""
+    return sealer.seal(_secret_purpose(delivery.registration_id), delivery.signing_secret.reveal().encode("ascii"))
+
+
 def unseal_secret(sealer: Sealer, registration_id: str, sealed: bytes) -> SigningSecret:
     """Return a registration's signing secret.
 
@@ -179,7 +184,9 @@ def _replay(store: ProviderStore, sealer: Sealer, key: str, submitted: wire.NewI
 
 
 def _same(sealer: Sealer, instance: StoredInstance, submitted: wire.NewInstance) -> bool:
-    """Tell whether these are the fields that the instance was created with."""
+    """Tell whether these are the fields that the instance was created with; updates since then do not count."""
+    if instance.created_with is not None:
+        return instance.created_with == _digest(submitted)
     delivery = submitted.delivery
     url, registration_id = (None, None) if delivery is None else (delivery.url, delivery.registration_id)
     if (instance.given_name, instance.delivery_url, instance.registration_id) != (
@@ -210,7 +217,8 @@ def _insert(
         sealed_credential=sealer.seal(_credential_purpose(instance_id), token.encode("ascii")),
         delivery_url=delivery.url if delivery else None,
         registration_id=delivery.registration_id if delivery else None,
-        sealed_secret=_seal_secret(sealer, delivery) if delivery else None,
+        sealed_secret=seal_secret(sealer, delivery) if delivery else None,
+        created_with=_digest(submitted),
     )
     with store.transaction():
         counted = store.one("count_instances")
@@ -225,16 +233,17 @@ def _insert(
     return Provisioned(instance, token, created=True)
 
 
-def _seal_secret(sealer: Sealer, delivery: wire.Delivery) -> bytes:
-    return sealer.seal(_secret_purpose(delivery.registration_id), delivery.signing_secret.reveal().encode("ascii"))
-
-
 def _secret_purpose(registration_id: str) -> str:
     return json.dumps(["provider-signing-secret", registration_id])
 
 
 def _credential_purpose(instance_id: str) -> str:
     return json.dumps(["provider-credential", instance_id])
+
+
+def _digest(submitted: wire.NewInstance) -> bytes:
+    """Return what a creation is recognised by; the random secret in it makes that say nothing."""
+    return hashlib.sha256(wire.object_bytes(submitted)).digest()
 
 
 def _fingerprint(token: str) -> bytes:

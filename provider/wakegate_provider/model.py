@@ -28,6 +28,8 @@ class StoredInstance:
     delivery_url: str | None
     registration_id: str | None
     sealed_secret: bytes | None = field(repr=False)
+    created_with: bytes | None = field(repr=False)
+    """The SHA-256 of the creation's body; None for one that was made before that was kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from wakegate_provider.outgoing import open_session
 from wakegate_provider.policy import load_policy
 from wakegate_provider.server import AapServer
 from wakegate_provider.store import StoreThread, open_store
+from wakegate_provider.updates import Updating
 from wakegate_provider.verification import Verifier
 from wakegate_provider.waiting import Herald, last_resolution
 from wakegate_schema.addresses import Address, cannot_listen
@@ -91,9 +92,11 @@ async def running(settings: Settings) -> AsyncIterator[str]:
         session = await stack.enter_async_context(open_session())
         herald, courier = Herald(thread, bell), Courier(thread, sealer, session, bell)
         stack.push_async_callback(courier.close, STOP_SECONDS)
-        provisioning = Provisioning(thread, sealer, Verifier(session))
+        verify = Verifier(session)
+        provisioning, updating = Provisioning(thread, sealer, verify), Updating(thread, sealer, verify)
         stack.push_async_callback(provisioning.close)
-        api = Api(thread, policy, provisioning, herald, courier, _provisioner_token(settings))
+        stack.push_async_callback(updating.close)
+        api = Api(thread, policy, provisioning, updating, herald, courier, _provisioner_token(settings))
         url = await stack.enter_async_context(_listening(api, address))
         async with asyncio.TaskGroup() as group:
             works = (watch(doorbell, bell), herald.run(since), keep_deadlines(thread, bell), courier.run())

@@ -13,7 +13,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from wakegate_schema.store import placement, queries, sqlite
 from wakegate_schema.store.errors import StoreError, StoreMissing, StoreOutdated, StoreUnavailable
 
-VERSION = 1
+VERSION = 2
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -146,12 +146,19 @@ def _check(path: Path, *, create: bool) -> None:
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    """Create every table in an empty file, all or nothing."""
+    """Create every table in an empty file, or bring one of the first version up to date, all or nothing."""
+    tables = queries.load("wakegate_provider", "sql/schema")
     connection.execute("BEGIN IMMEDIATE")
     try:
+        statements: list[str] = []
         if connection.execute("PRAGMA schema_version").fetchone()[0] == 0:
-            for statement in queries.load("wakegate_provider", "sql/schema").values():
-                connection.execute(statement)
+            statements = list(tables.values())
+        elif connection.execute("PRAGMA user_version").fetchone()[0] == 1:
+            upgrade = queries.load("wakegate_provider", "sql/upgrade")
+            statements = [*upgrade.values(), tables["create_updates"]]
+        for statement in statements:
+            connection.execute(statement)
+        if statements:
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:

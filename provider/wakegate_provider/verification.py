@@ -13,7 +13,7 @@ log = structlog.get_logger()
 
 
 class Verifier:
-    """Sends one challenge for each creation; there is no second attempt (AAP, receiver verification)."""
+    """Sends one challenge for each creation or update; there is no second attempt (AAP, receiver verification)."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         """Take the session for calls out."""
@@ -53,7 +53,7 @@ class Verifier:
                 422,
                 "webhook_verification_failed",
                 f"The receiver did not prove that it expects this registration ({fault}); nothing was"
-                " created, and the same creation may be tried again.",
+                " changed, and the same call may be tried again.",
                 param="delivery",
             )
 

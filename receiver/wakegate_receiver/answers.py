@@ -73,7 +73,9 @@ ANSWERS: Final[Mapping[str, Answer]] = MappingProxyType(
         "unknown_instance": Answer(401, "no secret is known for the instance", told=UNAUTHENTICATED),
         "wrong_signature": Answer(401, "no known secret signed these bytes", told=UNAUTHENTICATED),
         "timestamp_off": Answer(401, "signed, but more than 300 s ago or ahead", told=UNAUTHENTICATED),
-        "not_live": Answer(401, "signed by a registration that does not speak for it", told=UNAUTHENTICATED),
+        "not_live": Answer(
+            401, "signed by a registration that does not speak for it, or no longer does", told=UNAUTHENTICATED
+        ),
         "too_many_failures": Answer(429, "over the rate of traffic that fails the signature", 1),
         "unknown_registration": Answer(403, "a verification for a registration nobody expects"),
         "id_mismatch": Answer(400, "the body's id is not the webhook-id header"),
@@ -86,6 +88,7 @@ ANSWERS: Final[Mapping[str, Answer]] = MappingProxyType(
         "rate_limit": Answer(429, "over the rate of correctly signed requests", 1),
         "concurrency_limit": Answer(429, "too many correctly signed requests in progress", 1),
         "registration_retired": Answer(403, "a signed verification for a retired registration"),
+        "registration_superseded": Answer(403, "a signed verification for a registration that was replaced"),
         "registration_expired": Answer(403, "a signed verification that came too late"),
         "bound_to_other_instance": Answer(403, "the registration is bound to another instance"),
         "instance_bound_elsewhere": Answer(403, "the instance is bound to another registration"),

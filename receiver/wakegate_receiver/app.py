@@ -16,6 +16,7 @@ from wakegate_receiver.limits import Admission, Failures
 from wakegate_receiver.messages import VERIFICATION, Message
 from wakegate_receiver.protocol import Connection
 from wakegate_receiver.refusals import Case, Refusals
+from wakegate_schema import fault_points
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Arrival, Binding, Challenge, Receipt
 from wakegate_schema.signing import SecurityHeaders, Verified, verify
@@ -97,6 +98,7 @@ class App:
         if not case.proved:
             del case  # with its body
             await self._hold_back(connection, deadline)
+        await fault_points.passing("http_in.answer", "refusal")
         return refusal(reason)
 
     async def _hold_back(self, connection: Connection, deadline: float) -> None:
@@ -122,6 +124,7 @@ class App:
         self._connections.body_came(connection)
         case.body, case.size = body, len(body)
         message = messages.read(body)
+        await fault_points.passing("http_in.received", message.kind)
         if message.kind == VERIFICATION:
             case.registration_id = message.selector
         else:
@@ -131,7 +134,9 @@ class App:
                 signer = await self._prove(message, headers, body, case)
                 case.proved = True
                 self._connections.proved(connection)
-                return await self._act(message, headers, body, signer)
+                answer = await self._act(message, headers, body, signer)
+                await fault_points.passing("http_in.answer", message.kind)
+                return answer
         except TimeoutError:
             raise Refused("store_timeout") from None
         except StoreUnavailable as error:

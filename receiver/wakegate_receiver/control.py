@@ -3,24 +3,33 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from aiohttp import web
 
 from wakegate_receiver.answers import SERVER
 from wakegate_schema import strict_json
+from wakegate_schema.records import Doubts
 from wakegate_schema.store import StoreError
 
 PROBE_TIMEOUT_S: Final = 2.0
+MEASURE_TIMEOUT_S: Final = 0.5
 
 
-def control_app(probe: Callable[[], Awaitable[None]], obstacle: Callable[[], str | None]) -> web.Application:
+def control_app(
+    probe: Callable[[], Awaitable[None]],
+    obstacle: Callable[[], str | None],
+    wal_bytes: Callable[[], Awaitable[int]],
+    doubts: Callable[[], Awaitable[Doubts]],
+) -> web.Application:
     """Return the control application.
 
     Args:
         probe: makes a real write in the store.
         obstacle: the reason why webhooks are not taken just now (`draining`, `not_listening`), or None.
+        wal_bytes: measures the store's WAL.
+        doubts: counts the calls in doubt, which make nothing unready: they wait for a person.
     """
 
     async def healthz(_request: web.Request) -> web.Response:
@@ -28,7 +37,12 @@ def control_app(probe: Callable[[], Awaitable[None]], obstacle: Callable[[], str
 
     async def readyz(_request: web.Request) -> web.Response:
         reason = obstacle() or await _store_obstacle(probe)
-        return _answer(200, {"ready": True}) if reason is None else _answer(503, {"ready": False, "reason": reason})
+        told: dict[str, object] = {"ready": True} if reason is None else {"ready": False, "reason": reason}
+        with suppress(StoreError, TimeoutError):  # a store that is not there has no WAL to measure
+            async with asyncio.timeout(MEASURE_TIMEOUT_S):
+                told["wal_bytes"] = await wal_bytes()
+                told["in_doubt"] = (await doubts()).count
+        return _answer(200 if reason is None else 503, told)
 
     app = web.Application()
     app.router.add_get("/healthz", healthz)

@@ -34,9 +34,11 @@ Secrets = Mapping[Signer, SigningSecret]
 class _Opened:
     """What one reading gave; not changed once it is in use."""
 
-    unsealed: dict[tuple[Signer, bytes], SigningSecret | None] = field(default_factory=dict, repr=False)
+    unsealed: dict[tuple[Signer, bytes], SigningSecret] = field(default_factory=dict, repr=False)
     by_registration: dict[str, dict[Signer, SigningSecret]] = field(default_factory=dict, repr=False)
     by_instance: dict[str, dict[Signer, SigningSecret]] = field(default_factory=dict, repr=False)
+    closed: set[tuple[Signer, bytes]] = field(default_factory=set, repr=False)
+    """What does not open under the keys there are."""
 
 
 class Keyring:
@@ -82,7 +84,7 @@ class Keyring:
             self._read_at = loop.time()
             self._reading, self._coming = self._coming, None
             found = await self._registrations()
-            if found != self._known:
+            if found != self._known or (self._opened.closed and self._sealer.renew()):
                 # In a thread: thousands of them would hold everybody up.
                 self._opened = await asyncio.to_thread(self._open, found, self._opened)
                 self._known = found
@@ -93,17 +95,19 @@ class Keyring:
         for registration in registrations:
             signer = Signer(registration.provider, registration.registration_id)
             name = (signer, registration.sealed_secret)
-            secret = before.unsealed[name] if name in before.unsealed else self._unseal(*name)
-            opened.unsealed[name] = secret
+            secret = before.unsealed.get(name) or self._unseal(*name, told=name in before.closed)
             if secret is None:
+                if registration.sealed_secret:
+                    opened.closed.add(name)
                 continue
+            opened.unsealed[name] = secret
             opened.by_registration.setdefault(signer.registration_id, {})[signer] = secret
             if registration.instance_id is not None:
                 opened.by_instance.setdefault(registration.instance_id, {})[signer] = secret
         return opened
 
-    def _unseal(self, signer: Signer, sealed: bytes) -> SigningSecret | None:
-        """Return a secret, or None for one that retention erased or this key does not open."""
+    def _unseal(self, signer: Signer, sealed: bytes, *, told: bool) -> SigningSecret | None:
+        """Return a secret, or None for one that retention erased or this key does not open, which is `told` once."""
         if not sealed:
             return None
         try:
@@ -111,6 +115,8 @@ class Keyring:
                 self._sealer, sealed, provider=signer.provider, registration_id=signer.registration_id
             )
         except (CannotUnseal, MalformedSecret) as error:
+            if told:
+                return None
             _log.error(
                 "a signing secret cannot be used; its provider's messages will be refused",
                 action="unseal",
@@ -119,31 +125,6 @@ class Keyring:
                 problem=str(error),
             )
             return None
-
-
-def require_one(sealer: Sealer, registrations: list[Registration]) -> None:
-    """Refuse a key that opens none of the signing secrets there are: it is another's, and all would be answered 401.
-
-    Raises:
-        CannotUnseal: not one opens; the message names the key file.
-    """
-    told: CannotUnseal | None = None
-    for registration in registrations:
-        if not registration.sealed_secret:
-            continue
-        try:
-            unseal_signing_secret(
-                sealer,
-                registration.sealed_secret,
-                provider=registration.provider,
-                registration_id=registration.registration_id,
-            )
-        except CannotUnseal as error:
-            told = error
-        else:
-            return
-    if told is not None:
-        raise told
 
 
 _NONE: Final[Secrets] = MappingProxyType({})

@@ -2,10 +2,11 @@
 
 import asyncio
 import errno
+import functools
 import socket
 import ssl
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from wakegate_receiver.answers import raw_refusal
 from wakegate_receiver.binding import CannotListen
@@ -16,10 +17,14 @@ from wakegate_schema.addresses import Address
 BACKLOG: Final = 4096
 """How many may wait to be accepted; the system has a bound of its own."""
 AT_ONCE: Final = 64
-"""The most connections accepted in one turn of the loop."""
+"""The most connections begun in one turn of the loop."""
+LOOKED_AT: Final = 1024
+"""The most connections accepted in one turn, those included that nobody waits on any more."""
 _PAUSE_S: Final = 0.05
 _TLS_CLOSE_S: Final = 2.0
 """How long a closing TLS connection waits for its peer's word."""
+_LEFT: Final = (7, 8)
+"""TCP's states CLOSE and CLOSE-WAIT, as Linux counts them."""
 _FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -87,8 +92,11 @@ class Listener:
 
     def _accept(self) -> None:
         """Accept some of those that wait: many, because each turn of a loaded loop is long, but never so many that
-        they push each other out before they were heard."""
-        for _ in range(self._at_once):
+        they push each other out before they were heard. Those whose peer has left cost next to nothing."""
+        begun = 0
+        for _ in range(LOOKED_AT):
+            if begun >= self._at_once:
+                return
             try:
                 accepted, peer = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -97,7 +105,12 @@ class Listener:
                 self._pause(error)
                 return
             accepted.setblocking(False)
-            self._welcome(accepted, peer[0])
+            if has_left(accepted):
+                accepted.close()
+                self._note("disconnected", Case(peer[0]))
+            else:
+                begun += 1
+                self._welcome(accepted, peer[0])
 
     def _pause(self, error: OSError) -> None:
         """Wait a moment, after making room if it was the lack of it."""
@@ -125,6 +138,24 @@ class Listener:
                     return
 
 
+def has_left(accepted: socket.socket) -> bool:
+    """Return whether the peer of a socket has closed it already (where the system tells): no answer would reach it."""
+    if not hasattr(socket, "TCP_INFO"):
+        return False
+    return accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _LEFT
+
+
+def has_spoken(accepted: socket.socket) -> bool:
+    """Return whether there is something to be read from a non-blocking socket: bytes, an end or an error."""
+    try:
+        accepted.recv(1, socket.MSG_PEEK)
+    except (BlockingIOError, InterruptedError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 class Arrival:
     """An accepted socket until its protocol has it, which with TLS is after the handshake."""
 
@@ -138,6 +169,8 @@ class Arrival:
         self._note = note
         self._task: asyncio.Task[None] | None = None
         self._begun = False
+        self._hearing = False
+        """Whether the first byte is waited for."""
 
     @property
     def remote(self) -> str | None:
@@ -145,13 +178,19 @@ class Arrival:
         return self._remote
 
     def begin(self, factory: "Factory", tls: ssl.SSLContext | None, handshake_timeout: float) -> None:
-        """Hand the socket to a new connection."""
+        """Hand the socket to a new connection once its peer has said something: silence costs a place and no more."""
         loop = asyncio.get_running_loop()
         self._book.opened(self, loop.time())
-        self._task = loop.create_task(self._connect(factory, tls, handshake_timeout))
+        connect = functools.partial(self._connect, factory, tls, handshake_timeout)
+        if has_spoken(self._socket):
+            self._hand_over(connect)
+        else:
+            loop.add_reader(self._socket, self._hand_over, connect)
+            self._hearing = True
 
     def cut(self) -> None:
         """Give the socket up."""
+        self._hear_no_more()
         if self._task is not None:
             self._task.cancel()
         if not self._begun:
@@ -160,6 +199,15 @@ class Arrival:
     def hang_up(self) -> None:
         """Give the socket up: nothing was answered on it yet."""
         self.cut()
+
+    def _hand_over(self, connect: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._hear_no_more()
+        self._task = asyncio.get_running_loop().create_task(connect())
+
+    def _hear_no_more(self) -> None:
+        if self._hearing:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._hearing = False
 
     async def _connect(self, factory: "Factory", tls: ssl.SSLContext | None, handshake_timeout: float) -> None:
         self._begun = True

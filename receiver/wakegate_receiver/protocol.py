@@ -60,7 +60,7 @@ class Connection(web.RequestHandler):
         if self._close or self._force_close:
             return
         self._book.bytes_came(self, self._loop.time())
-        known = self._request_count
+        known, between = self._request_count, self._body.is_eof()
         try:
             super().data_received(data)
         except Exception:  # noqa: BLE001 - the loop would log it with the input and close without an answer
@@ -68,7 +68,7 @@ class Connection(web.RequestHandler):
             return
         if self._request_count > known:
             self._requests_came()
-        elif self._body.is_eof():
+        elif between:  # the end of a body is no head
             self._head += len(data)
             if self._head > screening.MAX_HEAD:
                 self._refuse()

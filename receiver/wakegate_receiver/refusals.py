@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,7 +13,7 @@ from typing import Any, Final
 import structlog
 
 from wakegate_receiver.answers import ANSWERS
-from wakegate_receiver.refusals_file import KEPT, read_refusals, write_refusals
+from wakegate_receiver.refusals_file import KEPT, lock_refusals, read_refusals, write_refusals
 
 FLUSH_INTERVAL_S: Final = 1.0
 LINE_INTERVAL_S: Final = 1.0
@@ -52,12 +53,21 @@ class Refusals:
         self._ring: deque[dict[str, Any]] = deque(maxlen=KEPT)
         self._changed = False
         self._failing = False
+        self._lock: int | None = None
+        self._told_of_other = False
         self._lines = _Lines()
 
     async def load(self) -> None:
-        """Read what an earlier process kept."""
+        """Read what an earlier process kept, and keep it on, unless another receiver does."""
         with suppress(OSError):
-            self._ring.extend(await asyncio.to_thread(read_refusals, self._path))
+            await self._own()
+
+    async def close(self) -> None:
+        """Write what has changed, and leave the file to others."""
+        await self.flush()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def note(self, reason: str, case: Case) -> None:
         """Count, keep and tell of one refusal.
@@ -99,6 +109,9 @@ class Refusals:
             return
         self._changed = False
         try:
+            if not await self._own():
+                self._changed = True
+                return
             await asyncio.to_thread(write_refusals, self._path, list(self._ring))
         except OSError as error:
             self._changed = True
@@ -107,6 +120,26 @@ class Refusals:
             self._failing = True
         else:
             self._failing = False
+
+    async def _own(self) -> bool:
+        """Have the file for this receiver alone, with what was kept in it. False while another receiver has it."""
+        if self._lock is not None:
+            return True
+        self._lock = await asyncio.to_thread(lock_refusals, self._path)
+        if self._lock is None:
+            if not self._told_of_other:
+                _log.warning(
+                    "another receiver keeps its refusals in this file; this one's are only logged. Give each a file"
+                    " of its own by WAKEGATE_REFUSALS_FILE",
+                    action="keep_refusals",
+                    path=self._path,
+                )
+            self._told_of_other = True
+            return False
+        with suppress(OSError):
+            kept = await asyncio.to_thread(read_refusals, self._path)
+            self._ring = deque([*kept, *self._ring], maxlen=KEPT)
+        return True
 
 
 class _Lines:

@@ -1,5 +1,6 @@
 """The file of refused requests: JSON lines, the oldest first, replaced as a whole."""
 
+import fcntl
 import json
 import os
 import secrets
@@ -7,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from wakegate_schema import fault_points
 from wakegate_schema.clock import SECOND
 
 KEPT: Final = 1000
@@ -41,10 +43,29 @@ def write_refusals(path: Path, entries: Iterable[dict[str, Any]]) -> None:
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(descriptor, _MODE)
             file.write(data)
+        fault_points.reach("file.draft", path.name)
         draft.replace(path)
+        fault_points.reach("file.named", path.name)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def lock_refusals(path: Path) -> int | None:
+    """Take the sole right to write the file, by a lock on a file beside it (`….lock`, which stays).
+
+    Returns the descriptor that holds it until it is closed, or None while another receiver has it. Raises OSError.
+    """
+    lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
 
 
 def _opened(path: str, flags: int) -> int:

@@ -111,9 +111,10 @@ def wants_continue(headers: CIMultiDictProxy[str], version: tuple[int, int]) -> 
 
 _VERSIONS: Final = ((1, 1), (1, 0))
 _LENGTH: Final = re.compile(r"[0-9]{1,19}")
-_WORD: Final = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
-_ONE_PARAMETER: Final = rf'[ \t]*;[ \t]*(?:{_WORD}=(?:{_WORD}|"[^"\\\x00-\x1f\x7f]*"))?'
-_MEDIA_TYPE: Final = re.compile(rf"[ \t]*({_WORD}/{_WORD})((?:{_ONE_PARAMETER})*)[ \t]*")
+_WORD: Final = r"[A-Za-z0-9!#$%&'*+.^_`|~-]++"
+_ONE_PARAMETER: Final = rf'[ \t]*+;[ \t]*+(?:{_WORD}=(?:{_WORD}|"[^"\\\x00-\x1f\x7f]*+"))?+'
+_MEDIA_TYPE: Final = re.compile(rf"[ \t]*+({_WORD}/{_WORD})((?:{_ONE_PARAMETER})*+)[ \t]*+")
+"""Nothing that was taken is given back: with blanks between semicolons there would be two ways for each of them."""
 _PARAMETER: Final = re.compile(rf'({_WORD})=({_WORD}|"[^"]*")')
 _ABSOLUTE: Final = re.compile(r"https?://[^/?#]*(/[^?#]*)?", re.IGNORECASE)
 

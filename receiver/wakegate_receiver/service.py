@@ -1,6 +1,7 @@
 """The receiver as a service: everything opened in order, and closed in the order that keeps its promises."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -14,16 +15,18 @@ from wakegate_receiver.binding import bind, connection_limit
 from wakegate_receiver.connections import Connections
 from wakegate_receiver.control import control_app, serving
 from wakegate_receiver.control_socket import control_socket
-from wakegate_receiver.keyring import Keyring, require_one
+from wakegate_receiver.keyring import Keyring
 from wakegate_receiver.limits import Admission, Failures
 from wakegate_receiver.listener import Listener
 from wakegate_receiver.protocol import Server
 from wakegate_receiver.refusals import Case, Refusals
 from wakegate_receiver.stopping import Stop, drain, end, leaving_in_time, stop_signals, tidy_seconds
 from wakegate_receiver.tls import server_context
-from wakegate_schema import clock, keys
+from wakegate_schema import clock, fault_points
+from wakegate_schema.service_keys import Sealed, ServiceKey
 from wakegate_schema.settings import Settings
 from wakegate_schema.store import Store, open_store
+from wakegate_schema.store.wal import WalWatch
 
 HANDSHAKE_TIMEOUT_S: Final = 5.0
 SWEEP_S: Final = 0.25
@@ -73,21 +76,19 @@ async def receiving(settings: Settings, stop: Stop) -> AsyncIterator[Receiver]:
     Whatever can be refused is opened first: files, addresses, the key, then the store. Leaving takes at most
     `settings.shutdown_timeout` seconds, less once `stop.hurried` is set.
     """
+    fault_points.arm(os.environ, _log.warning)
+    clock.warn_if_set_apart(_log.warning)
     tls = server_context(settings.tls_cert_file, settings.tls_key_file)
     async with AsyncExitStack() as stack:
         control = stack.enter_context(control_socket(settings.control_address))
         public = stack.enter_context(bind(settings.listen))
-        named = settings.receiver_key_file is not None
-        sealer = keys.existing_key(settings.receiver_key_path, "receiver_key_file", named=named)
+        key = ServiceKey.receiver(settings)
+        key.check()
         store = await stack.enter_async_context(await open_store(settings.database, mode="service"))
-        known = await store.registrations()
-        if sealer is None:
-            sealed = any(registration.sealed_secret for registration in known)
-            sealer = keys.first_key(settings.receiver_key_path, "receiver_key_file", sealed=sealed)
-        require_one(sealer, known)
+        sealer = key.open(Sealed.secrets(await store.registrations()))
         refusals = Refusals(settings.refusals_path, clock.now)
         await refusals.load()
-        stack.push_async_callback(refusals.flush)
+        stack.push_async_callback(refusals.close)
         keyring = Keyring(sealer, store.registrations)
         await keyring.renew()
         connections = Connections(
@@ -104,9 +105,14 @@ async def receiving(settings: Settings, stop: Stop) -> AsyncIterator[Receiver]:
             tls=tls,
             handshake_timeout=min(HANDSHAKE_TIMEOUT_S, settings.request_timeout),
         )
-        health = control_app(store.probe, lambda: _obstacle(app, listener))
+        health = control_app(store.probe, lambda: _obstacle(app, listener), store.wal_bytes, store.doubts)
         await stack.enter_async_context(serving(health, control, tidy_seconds(settings.shutdown_timeout)))
-        for work in (refusals.keep(), _cut_silent(connections, settings.request_timeout)):
+        periodic = (
+            refusals.keep(),
+            _cut_silent(connections, settings.request_timeout),
+            WalWatch(store.take_in_wal).watch(),
+        )
+        for work in periodic:
             stack.push_async_callback(end, asyncio.create_task(work))
         listener.start()
         stack.push_async_callback(drain, app, listener, server, connections, settings.shutdown_timeout, stop)

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 SECOND = 1_000_000
@@ -19,6 +20,12 @@ def now() -> int:
     """Return this host's wall clock in microseconds since the Unix epoch."""
     wall = time.time_ns() // 1_000
     return wall if _set_apart_by is None else set_apart(wall, Path(_set_apart_by))
+
+
+def warn_if_set_apart(warn: Callable[..., object]) -> None:
+    """Say, with a structured logger's `warning`, that this process does not go by its host's clock, if so."""
+    if _set_apart_by is not None:
+        warn("the wall clock is set apart from the host's, as tests do", action="test_clock", file=_set_apart_by)
 
 
 def set_apart(wall: int, file: Path) -> int:

@@ -6,6 +6,9 @@ from typing import Final
 
 from wakegate_schema.errors import WakegateError
 
+PATTERN: Final = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
+"""The whole form of an id, as a regular expression."""
+
 
 class MalformedId(WakegateError):
     """The text is not a UUID such as f4b96ac4-404d-4f6a-9a03-a0565edc4922."""
@@ -32,4 +35,4 @@ def new() -> str:
     return str(uuid.uuid4())
 
 
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_UUID: Final = re.compile(PATTERN)

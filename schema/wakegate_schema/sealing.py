@@ -86,7 +86,7 @@ class Credential:
 class Sealer:
     """Seals and unseals under one key file's keys, the newest first; each value is bound to its purpose."""
 
-    __slots__ = ("_fernet", "source")
+    __slots__ = ("_fernet", "_newest", "source")
 
     def __init__(self, fernets: Sequence[Fernet], *, source: str = "the key file") -> None:
         """Take the keys.
@@ -95,7 +95,7 @@ class Sealer:
             fernets: at least one, the newest first: it seals, all of them unseal.
             source: what to call the keys in an error: the file's path.
         """
-        self._fernet = MultiFernet(fernets)
+        self._take(fernets)
         self.source = source
 
     def seal(self, purpose: str, data: bytes) -> bytes:
@@ -109,13 +109,11 @@ class Sealer:
             CannotUnseal: sealed under another key, altered (reason `cannot_unseal`), or sealed for another
                 purpose (reason `sealed_for_another_purpose`). The message shows the key file, never the data.
         """
-        try:
-            opened = self._fernet.decrypt(sealed)
-        except (InvalidToken, TypeError) as error:
-            raise CannotUnseal(
-                f"a sealed value does not open under the keys in {self.source}: it was sealed with"
-                " another key or altered; check that this is the right key file and still holds the old key"
-            ) from error
+        opened = self._open(sealed)
+        if opened is None and self.renew():
+            opened = self._open(sealed)
+        if opened is None:
+            raise self._closed()
         header = _header(purpose)
         if not opened.startswith(header):
             raise CannotUnseal(
@@ -125,8 +123,59 @@ class Sealer:
             )
         return opened[len(header) :]
 
+    def opens(self, sealed: bytes) -> bool:
+        """Say whether one of the keys opens a value, whatever it was sealed for."""
+        return self._open(sealed) is not None
+
+    def is_newest(self, sealed: bytes) -> bool:
+        """Say whether a value is sealed under the newest key."""
+        try:
+            self._newest.decrypt(sealed)
+        except (InvalidToken, TypeError):
+            return False
+        return True
+
+    def reseal(self, sealed: bytes) -> bytes:
+        """Return a value sealed under the newest key, for the same purpose as before.
+
+        Raises:
+            CannotUnseal: no key opens it.
+        """
+        try:
+            return self._fernet.rotate(sealed)
+        except (InvalidToken, TypeError):
+            raise self._closed() from None
+
+    def require_one(self, values: Sequence[bytes]) -> None:
+        """Refuse keys that open none of the values there are: they are another's.
+
+        Raises:
+            CannotUnseal: not one opens; the message names the key file.
+        """
+        if values and not any(map(self.opens, values)):
+            raise self._closed()
+
+    def renew(self) -> bool:
+        """Take the keys again from where they come from, if they are others now; say whether they were taken."""
+        return False
+
+    def _take(self, fernets: Sequence[Fernet]) -> None:
+        self._fernet, self._newest = MultiFernet(fernets), fernets[0]
+
+    def _open(self, sealed: bytes) -> bytes | None:
+        try:
+            return self._fernet.decrypt(sealed)
+        except (InvalidToken, TypeError):
+            return None
+
+    def _closed(self) -> CannotUnseal:
+        return CannotUnseal(
+            f"a sealed value does not open under the keys in {self.source}: it was sealed with"
+            " another key or altered; check that this is the right key file and still holds the old key"
+        )
+
     def __repr__(self) -> str:
-        return f"Sealer(source={self.source!r})"
+        return f"{type(self).__name__}(source={self.source!r})"
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a sealer holds keys and is not pickled; load it again from its file")

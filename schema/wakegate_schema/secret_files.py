@@ -5,9 +5,10 @@ import secrets
 import stat
 from pathlib import Path
 
+from wakegate_schema import fault_points
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.sealing import BearerToken, MalformedCredential
-from wakegate_schema.signing import SigningSecret
+from wakegate_schema.signing import MalformedSecret, SigningSecret
 
 SIZE_LIMIT = 4096
 """The largest secret file that is read, in bytes."""
@@ -45,21 +46,7 @@ def read_secret_file(path: Path, what: str, *, credentials_directory: Path | Non
             never shows what is in it.
     """
     data = read_private_file(path, what, credentials_directory=credentials_directory)
-    line = _without_line_ending(data)
-    if not line:
-        raise SecretFileError(f"{path} ({what}) is empty", reason="secret_file_empty")
-    if line.startswith(_BOM):
-        raise SecretFileError(
-            f"{path} ({what}) begins with a byte order mark; save it as plain ASCII",
-            reason="secret_file_malformed",
-        )
-    if any(byte not in _PRINTABLE for byte in line):
-        raise SecretFileError(
-            f"{path} ({what}) must hold one line of printable ASCII: no blanks, no control characters,"
-            " no further lines",
-            reason="secret_file_malformed",
-        )
-    return line.decode("ascii")
+    return _text(_without_line_ending(data), path, what)
 
 
 def load_signing_secret(path: Path, what: str) -> SigningSecret:
@@ -69,6 +56,18 @@ def load_signing_secret(path: Path, what: str) -> SigningSecret:
         return SigningSecret.parse(text)
     except WakegateError as error:
         raise SecretFileError(f"{path} ({what}): {error}", reason="secret_file_malformed") from error
+
+
+def load_signing_secrets(path: Path, what: str) -> tuple[SigningSecret, ...]:
+    """Return the signing secrets in the file, one a line, the newest first; errors as `load_signing_secret`."""
+    lines = read_private_file(path, what).removesuffix(b"\n").split(b"\n")
+    try:
+        found = tuple(SigningSecret.parse(_text(line.removesuffix(b"\r"), path, what)) for line in lines)
+    except MalformedSecret as error:
+        raise SecretFileError(f"{path} ({what}): {error}", reason="secret_file_malformed") from error
+    if len(set(found)) < len(found):
+        raise SecretFileError(f"{path} ({what}) holds a secret twice", reason="secret_file_malformed")
+    return found
 
 
 def load_bearer_token(path: Path, what: str) -> BearerToken:
@@ -122,10 +121,12 @@ def create_secret_file(path: Path, text: str, what: str) -> bool:
     try:
         try:
             _write_draft(draft, text.encode("ascii") + b"\n")
+            fault_points.reach("file.draft", path.name)
             os.link(draft, path)
+            fault_points.reach("file.named", path.name)
         finally:
             draft.unlink(missing_ok=True)
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
     except FileExistsError:
         return False
     except FileNotFoundError as error:
@@ -152,6 +153,24 @@ def _open_private(path: Path, what: str, credentials_directory: Path | None) -> 
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _text(line: bytes, path: Path, what: str) -> str:
+    """Return one value as text, if there is nothing odd around it."""
+    if not line:
+        raise SecretFileError(f"{path} ({what}) is empty", reason="secret_file_empty")
+    if line.startswith(_BOM):
+        raise SecretFileError(
+            f"{path} ({what}) begins with a byte order mark; save it as plain ASCII",
+            reason="secret_file_malformed",
+        )
+    if any(byte not in _PRINTABLE for byte in line):
+        raise SecretFileError(
+            f"{path} ({what}) must hold one line of printable ASCII: no blanks, no control characters,"
+            " no further lines",
+            reason="secret_file_malformed",
+        )
+    return line.decode("ascii")
 
 
 def _without_line_ending(data: bytes) -> bytes:
@@ -196,7 +215,8 @@ def _write_draft(draft: Path, data: bytes) -> None:
         os.fsync(descriptor)
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -17,6 +17,8 @@ TOLERANCE_S: Final = 300
 """Seconds a timestamp may be off, either way. AAP fixes it, so nothing configures it."""
 MAX_SIGNATURE_HEADER: Final = 8_192
 """Bytes; this also bounds how many signatures one header can hold, and so the work it can cause."""
+TIMESTAMP_PATTERN: Final = "[0-9]{1,20}"
+"""The whole form of a `webhook-timestamp`, as a regular expression."""
 
 
 class MalformedSecret(WakegateError):
@@ -188,15 +190,18 @@ def verify(
         _signed(_STAND_IN, headers, body)
     if signer is None:
         return Refused("signature")
-    if abs(now_s - headers.timestamp) <= TOLERANCE_S:
-        return signer
-    return Refused("timestamp")
+    return signer if fresh(headers.timestamp, now_s) else Refused("timestamp")
+
+
+def fresh(timestamp_s: int, now_s: float) -> bool:
+    """Say whether a timestamp is within the last or next 300 seconds (AAP, webhooks); both in Unix seconds."""
+    return abs(now_s - timestamp_s) <= TOLERANCE_S
 
 
 _SECRET: Final = re.compile(r"whsec_[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
 _PUBLISHED: Final = bytes(range(32))
 _STAND_IN: Final = secrets.token_bytes(32)
-_TIMESTAMP: Final = re.compile(rb"[0-9]{1,20}")
+_TIMESTAMP: Final = re.compile(TIMESTAMP_PATTERN.encode())
 _TOKEN: Final = re.compile(rb"(?<![^ ])v1,([A-Za-z0-9+/]{43}=)(?![^ ])")
 
 

@@ -7,6 +7,8 @@ from typing import Final
 from wakegate_schema.clock import DAY, HOUR, MINUTE, SECOND
 from wakegate_schema.errors import WakegateError
 
+PATTERN: Final = r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,64}))?Z"
+"""The whole form of a timestamp, as a regular expression; that its date exists is looked at besides."""
 MAX_DURATION: Final = 36_500 * DAY
 
 
@@ -72,9 +74,7 @@ def duration(text: str) -> int:
     return length
 
 
-_TIMESTAMP: Final = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,64}))?Z"
-)
+_TIMESTAMP: Final = re.compile(PATTERN)
 _LENGTH: Final = re.compile(r"([1-9][0-9]{0,11})([smh])")
 _UNITS: Final = {"s": SECOND, "m": MINUTE, "h": HOUR}
 _EPOCH: Final = datetime(1970, 1, 1)

@@ -67,7 +67,7 @@ async def test_an_unknown_path_is_not_found(caller: Caller, path: str) -> None:
         ("GET", "/v1/requests", "POST"),
         ("PUT", "/v1/requests", "POST"),
         ("GET", "/v1/instances", "POST"),
-        ("PATCH", "/v1/instances/b29a43a7-1949-4b9f-9d61-b7ae66f85d31", "DELETE, GET"),
+        ("PUT", "/v1/instances/b29a43a7-1949-4b9f-9d61-b7ae66f85d31", "DELETE, GET, PATCH"),
         ("POST", "/v1/requests/7ab8c8ec-7b2d-4fd6-9b52-752f9515eb71", "DELETE, GET"),
         ("PATCH", "/v1/requests", "POST"),
     ],

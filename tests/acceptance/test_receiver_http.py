@@ -141,6 +141,18 @@ async def test_a_body_after_a_refused_head_is_thrown_away_however_long(running: 
         assert (await client.reply()).status == 204
 
 
+async def test_a_body_that_ends_with_a_long_piece_is_not_taken_for_a_head(running: Running, desk: Registered) -> None:
+    small = desk.sender.notification()
+    sent = request_bytes(desk.sender.raw(small.body.ljust(60_000), small.headers["webhook-id"]))
+    async with Client(running.address) as client:
+        for part in (sent[:10_000], sent[10_000:]):
+            await client.send(part)
+            await asyncio.sleep(0.05)
+        assert (await client.reply()).status == 204
+        assert (await client.post(desk.sender.notification())).status == 204  # on the same connection
+    assert running.receiver.refusals.counts == {}
+
+
 BROKEN = {
     "a size that is no number": [b"ZZ\r\n"],
     "a chunk longer than its size": [b"1\r\nx", b"yyyy\r\n"],

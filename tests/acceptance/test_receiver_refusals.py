@@ -66,6 +66,23 @@ async def test_only_the_last_thousand_are_kept(tmp_path: Path) -> None:
     assert refusals.counts == {"not_json": 1500}
 
 
+async def test_two_receivers_on_one_file_do_not_overwrite_each_other(tmp_path: Path, log: io.StringIO) -> None:
+    path = tmp_path / "refusals.jsonl"
+    first, second = (Refusals(path, clock.now) for _ in range(2))
+    for refusals in (first, second):
+        await refusals.load()
+    first.note("not_json", Case(None))
+    second.note("wrong_path", Case(None))
+    for refusals in (first, second, first, second):
+        await refusals.flush()
+    assert [entry["reason"] for entry in read_refusals(path)] == ["not_json"]
+    assert log.getvalue().count("another receiver") == 1
+    await first.close()
+    await second.flush()
+    assert [entry["reason"] for entry in read_refusals(path)] == ["not_json", "wrong_path"], "it goes on with the file"
+    await second.close()
+
+
 async def test_a_flood_is_told_in_few_lines_that_say_how_many_were_left_out(tmp_path: Path, log: io.StringIO) -> None:
     refusals = Refusals(tmp_path / "refusals.jsonl", clock.now)
     for _ in range(500):
@@ -105,7 +122,7 @@ async def test_lines_that_are_no_refusals_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "refusals.jsonl"
     refusals = Refusals(path, clock.now)
     refusals.note("not_json", Case(None))
-    await refusals.flush()
+    await refusals.close()
     path.write_bytes(b'{"a": 1}\nnot json\n\xff\xfe\n' + b"[" * 2000 + b"\n" + path.read_bytes() + b'{"at": ')
     assert [entry["reason"] for entry in read_refusals(path)] == ["not_json"]
     again = Refusals(path, clock.now)
@@ -121,7 +138,7 @@ async def test_a_line_whose_values_are_not_a_refusals_is_left_out(tmp_path: Path
     path = tmp_path / "refusals.jsonl"
     refusals = Refusals(path, clock.now)
     refusals.note("not_json", Case(None))
-    await refusals.flush()
+    await refusals.close()
     (entry,) = read_refusals(path)
     with path.open("a") as file:
         file.write(json.dumps(entry | {name: value}) + "\n")

@@ -22,8 +22,9 @@ from wakegate_schema.secret_files import SecretFileError
 from wakegate_schema.signing import SigningSecret
 from wakegate_schema.states import State
 from wakegate_schema.wake_targets import WakeTarget
+from wakegate_worker import waking
 from wakegate_worker.outbound import Limits
-from wakegate_worker.wake_sender import Delivered, RetryAt, Undelivered, WakeSender, ensure_wake_secret
+from wakegate_worker.wake_sender import LIMITS, Delivered, RetryAt, Undelivered, WakeSender, ensure_wake_secrets
 
 SECRET = SigningSecret(bytes(range(200, 232)))
 EXECUTION = an_execution(
@@ -56,7 +57,7 @@ def a_wake(**changes: Any) -> Wake:
 
 def sender(session: aiohttp.ClientSession, url: str) -> WakeSender:
     targets = {"my-harness": WakeTarget("my-harness", "http", url), "none": WakeTarget("none", "none")}
-    return WakeSender(session, targets, SECRET, random=lambda: 1.0, limits=Limits(1.0, 0.5, 0))
+    return WakeSender(session, targets, [SECRET], random=lambda: 1.0, limits=Limits(1.0, 0.5, 0))
 
 
 def acknowledging(status: int = 204, **headers: str) -> Handler:
@@ -201,6 +202,10 @@ async def test_a_harness_that_never_answers_is_left_in_time(session: aiohttp.Cli
     assert time.monotonic() - began < 5
 
 
+def test_a_wake_that_a_dead_worker_was_at_is_soon_taken_up_and_never_while_a_try_may_last() -> None:
+    assert LIMITS.total_s < waking.LEASE_S <= 2 * LIMITS.total_s
+
+
 async def test_the_body_of_an_acknowledgement_is_not_read(session: aiohttp.ClientSession) -> None:
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n")
@@ -237,10 +242,10 @@ async def test_a_result_that_json_cannot_carry_is_undelivered(session: aiohttp.C
 
 def test_the_wake_secret_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "wake.secret"
-    secret = ensure_wake_secret(path)
+    (secret,) = ensure_wake_secrets(path)
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.read_text() == secret.reveal() + "\n"
-    assert ensure_wake_secret(path) == secret
+    assert ensure_wake_secrets(path) == (secret,)
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
@@ -248,7 +253,7 @@ def test_one_line_ending_after_the_wake_secret_is_nothing(tmp_path: Path, ending
     path = tmp_path / "wake.secret"
     path.write_bytes((SECRET.reveal() + ending).encode())
     path.chmod(0o600)
-    assert ensure_wake_secret(path) == SECRET
+    assert ensure_wake_secrets(path) == (SECRET,)
 
 
 @pytest.mark.parametrize(("text", "mode"), [("whsec_short", 0o600), ("", 0o600), (SECRET.reveal(), 0o644)])
@@ -257,8 +262,34 @@ def test_a_wake_secret_that_is_none_stops_and_is_not_replaced(tmp_path: Path, te
     path.write_text(text)
     path.chmod(mode)
     with pytest.raises(SecretFileError) as raised:
-        ensure_wake_secret(path)
+        ensure_wake_secrets(path)
     assert str(path) in str(raised.value)
     assert SECRET.reveal() not in str(raised.value)
     assert path.read_text() == text
     assert list(tmp_path.iterdir()) == [path]
+
+
+async def test_while_two_secrets_are_in_the_file_either_verifies_a_wake(
+    session: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    new = SigningSecret.generate()
+    path = tmp_path / "wake.secret"
+    path.touch(mode=0o600)
+    path.write_text(f"{new.reveal()}\n{SECRET.reveal()}\n")
+    async with http_server(acknowledging()) as harness:
+        targets = {"my-harness": WakeTarget("my-harness", "http", harness.url)}
+        delivered = await WakeSender(session, targets, ensure_wake_secrets(path)).deliver(
+            a_wake(), EXECUTION, clock.now()
+        )
+    assert delivered == Delivered()
+    (seen,) = harness.seen
+    for secret in (new, SECRET):
+        Webhook(secret.reveal()).verify(seen.body, dict(seen.headers))
+
+
+def test_the_same_wake_secret_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "wake.secret"
+    path.touch(mode=0o600)
+    path.write_text(f"{SECRET.reveal()}\n{SECRET.reveal()}\n")
+    with pytest.raises(SecretFileError, match="twice"):
+        ensure_wake_secrets(path)

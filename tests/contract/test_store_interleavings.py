@@ -78,8 +78,8 @@ async def take(model: Model, store: Store, desk: Desk, step: tuple[str, object])
             skew = detail if isinstance(detail, int) else 0
             await store.record(desk.arrival(model.request_id, received_at=now + skew, created_at=now))
             if model.state is State.WAITING:
-                model.hinted = model.hinted or skew <= 0 or model.until > 0
-                model.due_at = model.due_at if model.until else min(model.due_at, now + skew)
+                model.hinted = True  # a receiver's clock that is ahead puts nothing off: it is due since the decision
+                model.due_at = model.due_at if model.until else min(model.due_at, now + skew, now)
             model.early = model.early or not model.attached
         case "lease":
             due = model.undecided and model.until <= now and (model.due_at <= now or model.hinted)

@@ -69,12 +69,19 @@ def environment(directory: Path, **settings: str) -> dict[str, str]:
     return kept | {"WAKEGATE_DATABASE": f"sqlite:///{directory}/wakegate.db", **settings}
 
 
-def run(directory: Path, *arguments: str, settings: dict[str, str] | None = None, timeout: float = 60) -> Ran:
+def run(
+    directory: Path,
+    *arguments: str,
+    settings: dict[str, str] | None = None,
+    stdin: str | None = None,
+    timeout: float = 60,
+) -> Ran:
     """Run a command in a process of its own."""
     done = subprocess.run(
         command(*arguments),
         cwd=directory,
         env=environment(directory, **(settings or {})),
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=timeout,

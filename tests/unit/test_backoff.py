@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.executions import CREATED, DEADLINE, an_execution, unattached
+from support.executions import CREATED, DEADLINE, DECIDED, EXPIRES, an_execution, unattached
 from wakegate_schema.clock import DAY, HOUR, MINUTE, SECOND
 from wakegate_worker.backoff import (
+    APPROVED_CAP_S,
     CAP_S,
     LEAST_S,
+    again_at,
     delay_s,
     give_up_at,
     look_after_notification,
@@ -31,6 +33,13 @@ def test_the_longest_wait_doubles_up_to_a_bound(tries: int, longest: float) -> N
 def test_jitter_reaches_down_to_nearly_nothing_and_never_to_a_busy_loop() -> None:
     assert delay_s(8, lambda: 0.0) == LEAST_S
     assert delay_s(1, lambda: 0.25) == 0.5
+
+
+def test_an_approval_on_record_is_not_left_waiting_by_what_failed_before_it() -> None:
+    waiting, approved = an_execution(tries=11), an_execution(tries=11, decided_at=DECIDED, expires_at=EXPIRES)
+    assert again_at(waiting, 0, most) == CAP_S * SECOND
+    assert again_at(approved, 0, most) == APPROVED_CAP_S * SECOND
+    assert again_at(approved, 0, most, retry_after_s=60) == (60 + APPROVED_CAP_S) * SECOND
 
 
 @given(st.integers(-5, 10_000), st.randoms(use_true_random=False))

@@ -18,7 +18,7 @@ from support.executions import (
 )
 from wakegate_schema import strict_json
 from wakegate_schema.clock import DAY, SECOND
-from wakegate_schema.records import Approval, Closing, RequestIdentity
+from wakegate_schema.records import Approval, Closing, Execution, RequestIdentity
 from wakegate_schema.states import State
 from wakegate_schema.timestamps import render
 from wakegate_schema.wire import ApprovalRequest, parse_object
@@ -279,3 +279,32 @@ def test_the_boundary_does_not_rely_on_the_wires_checks() -> None:
 
 def test_every_refusal_has_a_word_of_its_own() -> None:
     assert len({refusal.value for refusal in Refusal}) == len(Refusal)
+
+
+def seen(**changes: Any) -> Execution:
+    """The execution once its approval was read and could not be used yet."""
+    return an_execution(**({"decided_at": DECIDED, "expires_at": EXPIRES} | changes))
+
+
+def test_the_same_approval_read_again_permits() -> None:
+    assert check(seen(), a_request(decision=approval(note="again")), NOW) == Permit(Approval(DECIDED, EXPIRES, "again"))
+
+
+@pytest.mark.parametrize("moved", [1, -1, SECOND, DAY, -SECOND])
+def test_reading_again_never_moves_the_end_of_an_approval(moved: int) -> None:
+    request = a_request(decision=approval(expires_at=render(EXPIRES + moved)))
+    assert check(seen(), request, NOW) == refused("decision_differs")
+
+
+def test_an_approval_decided_anew_is_another_one() -> None:
+    request = a_request(decision=approval(decided_at=render(DECIDED + SECOND)))
+    assert check(seen(), request, NOW) == refused("decision_differs")
+
+
+@pytest.mark.parametrize("status", ["denied", "expired", "cancelled"])
+def test_an_approval_that_became_something_else_is_refused(status: str) -> None:
+    assert check(seen(), decided(status), NOW) == refused("decision_differs")
+
+
+def test_an_approval_that_became_pending_is_refused_and_cancelled() -> None:
+    assert check(seen(), pending(), NOW) == refused("decision_differs", cancel=True)

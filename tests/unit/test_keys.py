@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from cryptography.fernet import Fernet
 
+from wakegate_schema import keys, logs
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.keys import KeyFileError, KeyFileMissing, ensure_key, load_key
 from wakegate_schema.sealing import CannotUnseal, Sealer
@@ -32,6 +33,11 @@ def written(path: Path, data: bytes, mode: int = 0o600) -> Path:
     path.write_bytes(data)
     path.chmod(mode)
     return path
+
+
+def replaced(path: Path, data: bytes) -> None:
+    """Put another file in the place of one, as a rotation does."""
+    written(path.with_name("draft"), data).replace(path)
 
 
 def key() -> bytes:
@@ -63,10 +69,64 @@ def test_after_a_rotation_the_new_key_seals_and_the_old_one_still_unseals(tmp_pa
     old, new = key(), key()
     before = load_key(written(tmp_path / "k", old + b"\n"))
     sealed_before = before.seal("p", b"data")
-    rotated = load_key(written(tmp_path / "k", new + b"\n" + old + b"\n"))
+    rotated = load_key(written(tmp_path / "rotated", new + b"\n" + old + b"\n"))
     assert rotated.unseal("p", sealed_before) == b"data"
     with pytest.raises(CannotUnseal):
         before.unseal("p", rotated.seal("p", b"data"))
+
+
+def test_a_file_that_has_changed_is_read_again_when_a_value_does_not_open(tmp_path: Path) -> None:
+    path, old, new = tmp_path / "k", key(), key()
+    service = load_key(written(path, old))
+    before = service.seal("p", b"data")
+    replaced(path, new)
+    assert service.unseal("p", load_key(path).seal("p", b"data")) == b"data"
+    assert service.unseal("p", before) == b"data", "what was read before the change still opens"
+    assert service.is_newest(service.seal("p", b"data"))
+    assert load_key(path).opens(service.seal("p", b"data"))
+
+
+def test_a_file_that_has_not_changed_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = load_key(written(tmp_path / "k", key()))
+    readings: list[Path] = []
+    monkeypatch.setattr(keys, "read_keys", lambda path, setting: readings.append(path))
+    for _ in range(3):
+        with pytest.raises(CannotUnseal):
+            service.unseal("p", b"junk")
+    assert readings == []
+
+
+@pytest.mark.parametrize("content", [None, b"", b"s3cr3t\n"])
+def test_a_changed_file_that_cannot_be_used_leaves_the_keys_as_they_were(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None
+) -> None:
+    path = tmp_path / "k"
+    service = load_key(written(path, key()))
+    sealed = service.seal("p", b"data")
+    path.unlink()
+    if content is not None:
+        written(path, content)
+    logs.configure("json")
+    for _ in range(2):
+        with pytest.raises(CannotUnseal):
+            service.unseal("p", b"junk")
+    assert service.unseal("p", sealed) == b"data"
+    told = capsys.readouterr()
+    assert (told.out + told.err).count("the keys read before stay in use") == (content is not None)
+    assert "s3cr3t" not in told.out + told.err
+
+
+def test_resealing_keeps_what_a_value_was_sealed_for(tmp_path: Path) -> None:
+    path, old = tmp_path / "k", key()
+    sealed = load_key(written(path, old)).seal("p", b"data")
+    rotated = load_key(written(path, key() + b"\n" + old))
+    again = rotated.reseal(sealed)
+    assert (rotated.is_newest(sealed), rotated.is_newest(again)) == (False, True)
+    assert rotated.unseal("p", again) == b"data"
+    with pytest.raises(CannotUnseal, match="something else"):
+        rotated.unseal("q", again)
+    with pytest.raises(CannotUnseal):
+        rotated.reseal(b"junk")
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660, 0o620, 0o602, 0o610, 0o601])

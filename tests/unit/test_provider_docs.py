@@ -5,11 +5,11 @@ import re
 import tomllib
 from pathlib import Path
 
-from wakegate_provider import app, instances, policy, problems, requests, server, verification, waiting
+from wakegate_provider import app, instances, policy, problems, requests, server, updates, verification, waiting
 from wakegate_schema.store.errors import StoreUnavailable
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "provider.md").read_text(encoding="utf-8")
-MODULES = (app, instances, problems, requests, server, verification, waiting)
+MODULES = (app, instances, problems, requests, server, updates, verification, waiting)
 
 
 def raised() -> set[tuple[str, str]]:

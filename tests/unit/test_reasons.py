@@ -1,6 +1,7 @@
 """docs/reasons.md explains every machine word that the code puts on record, and no other."""
 
 import re
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ from wakegate_adapter import permissions
 from wakegate_console import views
 from wakegate_schema import outcome_texts
 from wakegate_schema.sealing import CannotUnseal
-from wakegate_schema.states import State
+from wakegate_schema.states import OLDER_EPOCH, State
 from wakegate_schema.store.errors import InvariantViolated, NotAllowed, UnstorableValue
+from wakegate_schema.store.restore import RESTORED
+from wakegate_schema.store.verbs import epochs
 from wakegate_worker import outbound, resumption, wake_sender
 from wakegate_worker.aap_answers import KNOWN_REJECTIONS
 from wakegate_worker.boundary import FUTURE_TOLERANCE, TIME_AHEAD, Ending, Refusal
@@ -32,6 +35,7 @@ from wakegate_worker.threads import NoThread
 TEXT = (Path(__file__).parents[2] / "docs" / "reasons.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+) \|$", TEXT, flags=re.MULTILINE)
 WRITERS = modules_of("wakegate_worker", "wakegate_adapter", "wakegate_schema.store")
+EXECUTION_WRITERS = [module for module in WRITERS if module is not epochs]
 
 
 def explained(kind: str) -> set[str]:
@@ -46,8 +50,9 @@ def execution_reasons() -> set[str]:
         "abandon": Argument(1, "reason"),
     }
     held = {word for word in ("too_late", "clock_behind") if f'"{word}"' in Path(permissions.__file__).read_text()}
+    held.add(OLDER_EPOCH)
     return (
-        words_given(WRITERS, sinks, "reason")
+        words_given(EXECUTION_WRITERS, sinks, "reason")
         | words_returned(WRITERS, "_unfit")
         | sql_literals("reason")
         | set(map(str, (*Refusal, *Ending)))
@@ -67,7 +72,7 @@ def execution_problems() -> set[str]:
     here = reasons_raised(WRITERS, CannotRunHere) | {ArgumentsDoNotFit.reason}
     clocks = {str(verdict) for verdict in ClockVerdict if verdict not in {ClockVerdict.IN_TIME, ClockVerdict.LAPSED}}
     store = {error.reason for error in (InvariantViolated, NotAllowed, UnstorableValue)}
-    given = words_given(WRITERS, {"release": Argument(2, "problem")})
+    given = words_given(WRITERS, {"release": Argument(2, "problem")}, "problem")
     return asking | sealing | here | clocks | store | given | {TIME_AHEAD}
 
 
@@ -89,6 +94,12 @@ def source(verbs: str) -> str:
     return Path(str(module.__file__)).read_text(encoding="utf-8")
 
 
+def migration(number: str) -> str:
+    folder = resources.files("wakegate_schema").joinpath("sql/sqlite/migrations")
+    (script,) = (file for file in folder.iterdir() if file.name.startswith(number))
+    return script.read_text(encoding="utf-8")
+
+
 CODE = {
     "reason of": execution_reasons(),
     "problem": execution_problems(),
@@ -96,6 +107,8 @@ CODE = {
     "notification": notification_reasons(),
     "instance `parked`": {CredentialRefused.reason},
     "registration": set(views._MISSING.values()),
+    "transition": {epochs.RELEASED},
+    "epoch": {RESTORED, *re.findall(r"VALUES \(1, '(\w+)'", migration("0002"))},
 }
 
 
@@ -110,7 +123,10 @@ def test_the_words_are_in_the_order_of_the_alphabet_and_each_once() -> None:
 
 
 def test_nothing_stands_as_anything_else() -> None:
-    one = r"(problem|wake problem|reason of `\w+`(, `\w+`)*|notification `\w+`|instance `\w+`|registration `\w+`)"
+    one = (
+        r"(problem|wake problem|transition|epoch|reason of `\w+`(, `\w+`)*"
+        r"|notification `\w+`|instance `\w+`|registration `\w+`)"
+    )
     odd = [word for word, places, _ in ROWS if re.fullmatch(f"{one}(; {one})*", places) is None]
     assert odd == []
 
@@ -134,8 +150,10 @@ def test_no_query_takes_a_reason_or_problem_that_is_not_followed() -> None:
         "attempt_finish",
         "settle",
         "instance_park",
+        "epoch_raise",
+        "epoch_note_release",
     }
-    assert sql_writers("problem") == {"lease_release", "wake_failed"}
+    assert sql_writers("problem") == {"lease_release", "wake_failed", "epoch_hold_older", "epoch_hold_attached"}
 
 
 def test_the_limits_are_the_documented_ones() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from cryptography.fernet import Fernet
@@ -10,6 +11,8 @@ from cryptography.fernet import Fernet
 from support.deliveries import new_id
 from wakegate_receiver.keyring import REFRESH_INTERVAL_S, Keyring
 from wakegate_receiver.messages import NOTIFICATION, VERIFICATION, Message
+from wakegate_schema import logs
+from wakegate_schema.keys import ensure_key, load_key
 from wakegate_schema.records import Registration
 from wakegate_schema.sealing import Sealer, seal_signing_secret
 from wakegate_schema.signing import SigningSecret
@@ -188,3 +191,58 @@ async def test_a_reading_that_finds_nothing_new_changes_nothing() -> None:
     found = shelf.keyring.secrets_for(message)
     await shelf.keyring.renew()
     assert shelf.keyring.secrets_for(message) is found
+
+
+def on_file(path: Path, rows: list[Registration]) -> Keyring:
+    """A keyring whose keys are in a file."""
+
+    async def read() -> list[Registration]:
+        return list(rows)
+
+    return Keyring(load_key(path), read)
+
+
+def sealed_with(path: Path) -> Registration:
+    """A registration whose secret is sealed under the newest key of a file."""
+    provider, registration_id = "http://127.0.0.1:9", new_id()
+    sealed = seal_signing_secret(
+        load_key(path), provider=provider, registration_id=registration_id, secret=SigningSecret.generate()
+    )
+    return Registration(registration_id, provider, "desk", "verified", sealed, None, None, None, 0, 0)
+
+
+def known(keyring: Keyring, row: Registration) -> int:
+    return len(keyring.secrets_for(Message(VERIFICATION, row.registration_id, {})))
+
+
+async def test_a_secret_sealed_anew_opens_once_its_key_is_in_the_file(tmp_path: Path) -> None:
+    path, aside = tmp_path / "receiver.key", tmp_path / "other.key"
+    ensure_key(path)
+    before = sealed_with(path)
+    rows = [before]
+    keyring = on_file(path, rows)
+    await keyring.renew()
+    ensure_key(aside)
+    aside.replace(path)
+    rows[:] = [before, sealed_with(path)]
+    await keyring.renew()
+    assert [known(keyring, row) for row in rows] == [1, 1], "what was read before its key left the file opens too"
+
+
+async def test_a_key_file_that_is_put_right_opens_what_was_closed_and_the_log_has_it_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure("json")
+    path, right = tmp_path / "receiver.key", tmp_path / "right.key"
+    ensure_key(path)
+    ensure_key(right)
+    row = sealed_with(right)
+    keyring = on_file(path, [row])
+    for _ in range(3):
+        await keyring.renew()
+        assert known(keyring, row) == 0
+    right.replace(path)
+    await keyring.renew()
+    assert known(keyring, row) == 1
+    told = capsys.readouterr()
+    assert (told.out + told.err).count("a signing secret cannot be used") == 1

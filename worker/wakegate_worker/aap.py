@@ -18,7 +18,7 @@ from wakegate_worker.decisions import (
     SubmissionRejected,
     Unreachable,
 )
-from wakegate_worker.outbound import Answer, Limits, Unanswered, exchange
+from wakegate_worker.outbound import Answer, Caller, Limits, Unanswered, exchange
 
 
 class AapClient:
@@ -48,7 +48,7 @@ class AapClient:
                 be put into a submission at all.
         """
         headers = {"Content-Type": "application/json", "Idempotency-Key": _key(execution)}
-        answer = await self._ask("POST", "/v1/requests", headers=headers, body=submission(execution))
+        answer = await self._ask("submit", "POST", "/v1/requests", headers=headers, body=submission(execution))
         if answer.status in (200, 201):
             return reading(answer, "the submission")
         raise submission_failure(answer)
@@ -57,14 +57,14 @@ class AapClient:
         """Read the request, as a long poll when `wait_s` is a second or more (at most 30)."""
         wait = max(0, min(int(wait_s), MAX_WAIT_S))
         path = _path(execution) + (f"?wait={wait}s" if wait else "")
-        answer = await self._ask("GET", path, wait_s=wait)
+        answer = await self._ask("poll" if wait else "read", "GET", path, wait_s=wait)
         if answer.status == 200:
             return reading(answer, "the read")
         raise failure(answer, "the read")
 
     async def cancel(self, execution: Execution) -> CancelAnswer:
         """Cancel the request; repeating it is harmless."""
-        answer = await self._ask("DELETE", _path(execution))
+        answer = await self._ask("cancel", "DELETE", _path(execution))
         if answer.status == 200:
             found = reading(answer, "the cancel").request
             if found.id != execution.request_id or found.status != "cancelled":
@@ -79,6 +79,7 @@ class AapClient:
 
     async def _ask(
         self,
+        caller: Caller,
         method: str,
         path: str,
         *,
@@ -93,7 +94,9 @@ class AapClient:
             **(headers or {}),
         }
         try:
-            return await exchange(self._session, method, self._base + path, headers=sent, body=body, limits=limits)
+            return await exchange(
+                self._session, method, self._base + path, headers=sent, body=body, limits=limits, caller=caller
+            )
         except Unanswered as error:
             raise Unreachable(f"the provider is not reached: {error}", reason=error.reason) from None
 

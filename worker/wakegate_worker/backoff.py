@@ -9,6 +9,8 @@ from wakegate_schema.records import Delivery, Execution
 
 BASE_S: Final = 1.0
 CAP_S: Final = 900.0
+APPROVED_CAP_S: Final = 15.0
+"""No approval that is on record waits longer for its provider or its worker: it runs out meanwhile."""
 LEAST_S: Final = 0.05
 """No retry comes sooner: jitter alone could be zero, and zero is a busy loop."""
 LONG_POLL_S: Final = 30.0
@@ -53,6 +55,19 @@ def retry_at(
     """
     asked = max(0.0, retry_after_s or 0.0)
     return now + round((asked + delay_s(tries, random, base_s=base_s, cap_s=cap_s)) * SECOND)
+
+
+def again_at(execution: Execution, now: int, random: Callable[[], float], *, retry_after_s: float | None = None) -> int:
+    """Return when to try again an execution that failed on its way, in µs: soon if its approval is on record.
+
+    Args:
+        execution: one that has not started; `tries` counts whatever failed before.
+        now: wall clock, µs.
+        random: as in `delay_s`.
+        retry_after_s: as in `retry_at`.
+    """
+    cap_s = CAP_S if execution.expires_at is None else APPROVED_CAP_S
+    return retry_at(execution.tries, now, random, retry_after_s=retry_after_s, cap_s=cap_s)
 
 
 def next_look(execution: Execution, delivery: Delivery, now: int) -> int:

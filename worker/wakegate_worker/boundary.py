@@ -34,6 +34,7 @@ class Refusal(StrEnum):
     CREATED_AT_DIFFERS = "created_at_differs"
     DEADLINE_AT_DIFFERS = "deadline_at_differs"
     STATUS_DISAGREES = "status_disagrees"
+    DECISION_DIFFERS = "decision_differs"
     DEADLINE_TOO_LATE = "deadline_too_late"
     DEADLINE_TOO_EARLY = "deadline_too_early"
     DECIDED_TOO_LATE = "decided_too_late"
@@ -111,6 +112,14 @@ def check(execution: Execution, request: ApprovalRequest, now: int) -> Verdict:
     return _decided(request.decision, now)
 
 
+def approval_of(request: ApprovalRequest) -> Approval | None:
+    """Return the approval in a request in which `check` has found no fault; None when it is not approved."""
+    decision = request.decision
+    if decision is None or decision.expires_at is None:
+        return None
+    return Approval(_at(decision.decided_at), _at(decision.expires_at), decision.note)
+
+
 def identity_of(request: ApprovalRequest) -> RequestIdentity:
     """Return what to attach once `check` has found no fault."""
     return RequestIdentity(request.id, _at(request.created_at), _at(request.deadline_at))
@@ -119,12 +128,17 @@ def identity_of(request: ApprovalRequest) -> RequestIdentity:
 def _decided(decision: Decision, now: int) -> Verdict:
     decided_at = _at(decision.decided_at)
     if decision.expires_at is not None:  # `_faults`: exactly when approved
-        expires_at = _at(decision.expires_at)
-        if expires_at > now:
-            return Permit(Approval(decided_at, expires_at, decision.note))
-        return Close(Closing(State.LAPSED, Ending.APPROVAL_EXPIRED, decided_at, expires_at, decision.note))
+        approval = Approval(decided_at, _at(decision.expires_at), decision.note)
+        return Permit(approval) if approval.expires_at > now else Close(lapsed(approval))
     state, ending = _ENDINGS[decision.status]
     return Close(Closing(state, ending, decided_at, note=_storable(decision.note)))
+
+
+def lapsed(approval: Approval) -> Closing:
+    """Return the end of a call whose approval a clock has seen the end of."""
+    return Closing(
+        State.LAPSED, Ending.APPROVAL_EXPIRED, approval.decided_at, approval.expires_at, _storable(approval.note)
+    )
 
 
 _ENDINGS: Final = {
@@ -146,6 +160,7 @@ def _faults(execution: Execution, request: ApprovalRequest) -> Iterator[Refusal]
     yield from _identity_faults(execution, request)
     yield from _payload_faults(execution, request)
     yield from _status_faults(request)
+    yield from _decision_faults(execution, request)
     yield from _time_faults(request)
 
 
@@ -201,6 +216,15 @@ def _status_faults(request: ApprovalRequest) -> Iterator[Refusal]:
         yield Refusal.ALREADY_CONSUMED
     if decision.status == "approved" and "\0" in (decision.note or ""):
         yield Refusal.NOTE_MALFORMED
+
+
+def _decision_faults(execution: Execution, request: ApprovalRequest) -> Iterator[Refusal]:
+    """One decision for ever (AAP, requests): above all, reading again never moves the end of an approval."""
+    if execution.decided_at is None:
+        return
+    approval = approval_of(request)
+    if approval is None or (approval.decided_at, approval.expires_at) != (execution.decided_at, execution.expires_at):
+        yield Refusal.DECISION_DIFFERS
 
 
 def _time_faults(request: ApprovalRequest) -> Iterator[Refusal]:

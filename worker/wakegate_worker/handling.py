@@ -10,7 +10,7 @@ from wakegate_schema.records import Closing, Execution, Instance
 from wakegate_schema.states import State
 from wakegate_schema.store import Store, StoreError, StoreUnavailable
 from wakegate_schema.wake_targets import NONE
-from wakegate_worker.backoff import give_up_at, retry_at
+from wakegate_worker.backoff import again_at, delay_s, give_up_at
 from wakegate_worker.decisions import CredentialRefused, DecisionError, DecisionSource, Reading, SubmissionRejected
 from wakegate_worker.exchanges import Exchanges, ProviderBusy
 from wakegate_worker.keeping import Keeping
@@ -19,6 +19,8 @@ from wakegate_worker.sources import INSTANCE_PARKED, NoCredential, Sources
 from wakegate_worker.stopping import Interrupted, Stop
 from wakegate_worker.submission import Submission
 
+STORE_UNAVAILABLE = "store_unavailable"
+"""The problem of an execution that the store failed in the middle of; its lease was given back afterwards."""
 INTERNAL_ERROR = "internal_error"
 """The problem of an execution that met an error nobody foresaw; the log has it."""
 
@@ -60,16 +62,35 @@ class Handler:
                 await self._handle(execution)
         except Interrupted:
             await self._resumption.release(execution, self._now(), execution.problem)
-        except StoreUnavailable:
-            raise
+        except StoreUnavailable as error:
+            log.warning("the store cannot be used", action="handle", reason=error.reason)
+            await self._give_back(execution)
         except Exception as error:
             log.exception("unforeseen error", action="handle", error=type(error).__name__)
             problem = error.reason if isinstance(error, StoreError) else INTERNAL_ERROR
-            due_at = retry_at(execution.tries, self._now(), random.random)
+            due_at = again_at(execution, self._now(), random.random)
             await self._resumption.release(execution, due_at, problem)
         finally:
             if execution.wake != NONE:
                 self._woken.set()
+
+    async def _give_back(self, execution: Execution) -> None:
+        """Give the lease back as soon as the store answers again, so that nobody waits for its end.
+
+        The store takes a lease back only while it holds and nothing has started: whatever was committed, its answer
+        lost perhaps, stands. Raises `StoreUnavailable` when the store does not answer before the lease's end.
+        """
+        loop, tries = asyncio.get_running_loop(), 0
+        until = loop.time() + self._keeping.lease_s
+        while True:
+            await self._stop.pause(delay_s(tries, random.random, base_s=0.1, cap_s=1.0))
+            due_at = again_at(execution, self._now(), random.random)
+            try:
+                return await self._resumption.release(execution, due_at, STORE_UNAVAILABLE)
+            except StoreUnavailable:
+                if self._stop.requested or loop.time() >= until:
+                    raise
+            tries += 1
 
     async def _handle(self, execution: Execution) -> None:
         if execution.problem is not None and self._now() >= give_up_at(execution):
@@ -103,15 +124,18 @@ class Handler:
 
     async def _park(self, execution: Execution, instance: Instance, error: CredentialRefused) -> None:
         seen = instance.sealed_credential
-        if seen is not None:
+        if seen is None:
+            await self._again(execution, NoCredential(reason=INSTANCE_PARKED))
+        elif await self._store.park_instance(instance.provider, instance.instance_id, error.reason, seen):
             log.error(
                 "parked until `wakegate instance credential` stores a new credential",
                 action="park",
                 instance=instance.name,
                 reason=error.reason,
             )
-            await self._store.park_instance(instance.provider, instance.instance_id, error.reason, seen)
-        await self._again(execution, NoCredential(reason=INSTANCE_PARKED))
+            await self._again(execution, NoCredential(reason=INSTANCE_PARKED))
+        else:  # it was stored or sealed anew meanwhile: once more, with the one there is now
+            await self._resumption.release(execution, self._now(), execution.problem)
 
     async def _again(self, execution: Execution, error: DecisionError, *, sent: bool = True) -> None:
         """Try again later: a new credential makes all that waits for it due, other failures are retried in time."""
@@ -121,7 +145,7 @@ class Handler:
         elif error.problem == INSTANCE_PARKED:
             await self._resumption.release(execution, last, error.problem)
         else:
-            due_at = retry_at(execution.tries, now, random.random, retry_after_s=error.retry_after_s)
+            due_at = again_at(execution, now, random.random, retry_after_s=error.retry_after_s)
             await self._resumption.release(execution, min(due_at, last), error.problem)
 
     async def _give_up(self, execution: Execution, reason: str, *, sent: bool) -> None:

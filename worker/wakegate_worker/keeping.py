@@ -20,8 +20,11 @@ class Keeping:
     def __init__(self, store: Store, *, lease_s: float, now: Callable[[], int]) -> None:
         """Take the store, a lease's length in seconds, and the wall clock in µs."""
         self._store = store
-        self._lease_s = lease_s
+        self.lease_s = lease_s
+        """A lease's length, in seconds."""
         self._now = now
+        self._signs: dict[str, asyncio.Task[None]] = {}
+        """What gives signs of life, by the id of the execution whose tool runs on."""
 
     @asynccontextmanager
     async def kept(self, lease: Lease) -> AsyncIterator[None]:
@@ -35,19 +38,46 @@ class Keeping:
         async with _beside(self._renew(lease)):
             yield
 
+    def runs_on(self, lease: Lease) -> None:
+        """Say again and again that the tool still runs although its attempt was given up, until `is_over`."""
+        self._signs[lease.execution_id] = asyncio.get_running_loop().create_task(self._give_signs(lease))
+
+    def is_over(self, execution_id: str) -> None:
+        """Say no more of a tool that runs on, if it does."""
+        if task := self._signs.pop(execution_id, None):
+            task.cancel()
+
+    async def finish(self) -> None:
+        """Say no more of anything: the process ends, and with it whatever still runs."""
+        tasks = list(self._signs.values())
+        self._signs.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def _renew(self, lease: Lease) -> None:
         await self._until_lost("renew", lease, self._store.renew)
         log.warning("the lease is lost; the tool goes on", action="renew")
+        await self._give_signs(lease)
+
+    async def _give_signs(self, lease: Lease) -> None:
+        await self._until_lost("runs_on", lease, self._store.runs_on, at_once=True)
 
     async def _until_lost(
-        self, action: str, lease: Lease, lengthen: Callable[[Lease, int, int], Awaitable[bool]]
+        self,
+        action: str,
+        lease: Lease,
+        lengthen: Callable[[Lease, int, int], Awaitable[bool]],
+        *,
+        at_once: bool = False,
     ) -> None:
         kept = True
         while kept:
-            await asyncio.sleep(self._lease_s / 3)
-            now = self._now()
+            if not at_once:
+                await asyncio.sleep(self.lease_s / 3)
+            at_once, now = False, self._now()
             try:
-                kept = await lengthen(lease, now, now + round(self._lease_s * SECOND))
+                kept = await lengthen(lease, now, now + round(self.lease_s * SECOND))
             except StoreUnavailable as error:
                 log.warning("the lease waits for the store", action=action, reason=error.reason)
 

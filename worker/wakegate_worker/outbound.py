@@ -5,12 +5,13 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import aiohttp
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from wakegate_schema import fault_points
 from wakegate_schema.errors import WakegateError
 
 MAX_BODY: Final = 1_048_576
@@ -28,6 +29,10 @@ PROBLEMS: Final = {
     "malformed_http": "the answer is not HTTP",
 }
 """Why no answer came: the machine word, and a sentence for it."""
+
+
+Caller = Literal["submit", "read", "poll", "cancel", "wake"]
+"""What an exchange is for."""
 
 
 class Unanswered(WakegateError):
@@ -81,6 +86,7 @@ async def exchange(
     headers: Mapping[str, str],
     body: bytes | None = None,
     limits: Limits,
+    caller: Caller,
 ) -> Answer:
     """Send one request to exactly this URL and return its answer, redirects included as they are.
 
@@ -91,6 +97,7 @@ async def exchange(
         headers: beside the session's own.
         body: the exact bytes, or None for no body.
         limits: `max_body` 0 leaves the body unread.
+        caller: names its fault points.
 
     Raises:
         Unanswered: with one of the reasons `dns`, `connection_refused`, `connection_failed`, `connection_lost`,
@@ -98,6 +105,7 @@ async def exchange(
     """
     timeout = aiohttp.ClientTimeout(total=limits.total_s, sock_connect=limits.connect_s)
     try:
+        await fault_points.passing("http_out.send", caller)
         async with session.request(
             method,
             URL(url, encoded=True),
@@ -111,6 +119,7 @@ async def exchange(
             content = await _read(response, limits.max_body)
             if limits.max_body == 0:
                 response.close()
+            await fault_points.passing("http_out.answered", caller)
             return Answer(response.status, response.headers, content, received)
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         reason = _reason(error)

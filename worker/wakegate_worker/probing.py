@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import structlog
 
+from wakegate_schema import fault_points
 from wakegate_schema.clock import HOUR, SECOND
 from wakegate_schema.records import Execution, Outcome
 from wakegate_schema.store import Store, StoreError
@@ -17,6 +18,7 @@ from wakegate_worker.attempt import Attempt, attempt_of
 from wakegate_worker.backoff import delay_s
 from wakegate_worker.registry import Probe, Tool
 from wakegate_worker.running import GRACE_S
+from wakegate_worker.silence import Silence
 from wakegate_worker.threads import NoThread, Threads
 
 HAPPENED = Outcome("succeeded", "probe_found_it")
@@ -43,8 +45,9 @@ class Probing:
     """Asks soon after an attempt came into doubt and on every start, then less and less often, at least hourly.
 
     An attempt is not asked about while it may still be doing it: not before its tool's timeout is over, nor while it
-    runs in this process. "It did not happen" would then be true only for the moment. Nor is a probe called again
-    while an earlier call of it for the same attempt has not come back.
+    runs in this process, nor until it has given no sign of life for a lease. "It did not happen" would then be true
+    only for the moment. Nor is a probe called again while an earlier call of it for the same attempt has not come
+    back.
     """
 
     def __init__(
@@ -53,14 +56,16 @@ class Probing:
         tools: Mapping[str, Tool],
         *,
         alive: Collection[str],
+        lease_s: float,
         now: Callable[[], int],
         woken: asyncio.Event,
     ) -> None:
-        """Take the store, the tools of this worker, which executions run here, the clock, and what wakes set."""
+        """Take the store, this worker's tools, which executions run here, a lease, the clock, and what wakes set."""
         self._store = store
         self._tools = {name: tool for name, tool in tools.items() if tool.probe is not None}
         self._threads = Threads(THREADS)
         self._alive = alive
+        self._silence = Silence(lease_s=lease_s)
         self._now = now
         self._woken = woken
         self._asked: dict[str, _Asked] = {}
@@ -83,6 +88,7 @@ class Probing:
                 elif due_at is not None:
                     next_at = due_at if next_at is None else min(next_at, due_at)
         self._asked = {key: asked for key, asked in self._asked.items() if key in seen}
+        self._silence.keep(seen)
         if self._asking:
             await asyncio.wait(self._asking.values(), timeout=ROUND_S)
         return self._pause(next_at)
@@ -111,9 +117,12 @@ class Probing:
             return None
         if execution.execution_id in self._hanging:
             return None
-        asked = self._asked.get(execution.execution_id)
-        over_at = (execution.started_at or 0) + round((tool.timeout + GRACE_S) * SECOND)
-        return over_at if asked is None else asked.due_at
+        asked, now = self._asked.get(execution.execution_id), self._now()
+        # By the wall clock it may have started in the future: that clock went back, and counts for nothing then.
+        age_s = max(self._silence.look(execution), (now - (execution.started_at or 0)) / SECOND)
+        left_s = max(tool.timeout + GRACE_S - age_s, self._silence.left_s(execution))
+        quiet_at = now + round(left_s * SECOND)
+        return quiet_at if asked is None else max(quiet_at, asked.due_at)
 
     def _ask(self, execution: Execution) -> None:
         task = asyncio.get_running_loop().create_task(self._settle(execution))
@@ -134,9 +143,14 @@ class Probing:
             return
         outcome = HAPPENED if answer else DID_NOT_HAPPEN
         try:
-            await self._store.settle_by_probe(execution.execution_id, outcome, self._now())
+            settled = await self._store.settle_by_probe(
+                execution.execution_id, outcome, self._now(), execution.lease_until
+            )
         except StoreError as error:
             log.warning("not settled yet", action="probe", execution_id=execution.execution_id, reason=error.reason)
+            return
+        if not settled:
+            log.info("settled already, or it runs", action="probe", execution_id=execution.execution_id)
             return
         self._asked.pop(execution.execution_id, None)
         self._woken.set()
@@ -145,7 +159,9 @@ class Probing:
         """Return the probe's answer; None also for one that failed, took too long or said something else."""
         try:
             async with asyncio.timeout(tool.timeout):
+                await fault_points.passing("probe.begin", tool.name)
                 answer = await self._call(probe, attempt)
+                await fault_points.passing("probe.end", tool.name)
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise

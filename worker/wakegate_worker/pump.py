@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from wakegate_schema import fault_points
 from wakegate_schema.store import StoreUnavailable
 from wakegate_worker.slots import Slots
 from wakegate_worker.stopping import Interrupted, Stop
@@ -101,7 +102,9 @@ class Pump(Generic[_Item]):
 
     async def _work(self, item: _Item) -> None:
         try:
+            await fault_points.passing("work.begin", self._action)
             await self._handle(item)
+            await fault_points.passing("work.end", self._action)
         except StoreUnavailable as error:
             log.warning("the store cannot be used", action=self._action, reason=error.reason)
         except Exception as error:

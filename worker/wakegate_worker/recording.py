@@ -56,7 +56,7 @@ class Recorder:
                 log.warning("not recorded", action="finish", execution_id=lease.execution_id, reason=error.reason)
                 return
             else:
-                self._recorded(execution)
+                self._recorded(execution, outcome)
                 return
 
     def record_later(self, lease: Lease, outcome: Outcome) -> None:
@@ -74,7 +74,16 @@ class Recorder:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    def _recorded(self, execution: Execution) -> None:
+    def _recorded(self, execution: Execution, outcome: Outcome) -> None:
+        if outcome.kind in ("succeeded", "failed") and outcome.kind != execution.state:
+            log.error(
+                "what the attempt says is not what was settled; kept as an anomaly, see `wakegate execution show`",
+                action="late_word",
+                execution_id=execution.execution_id,
+                state=execution.state,
+                outcome=outcome.kind,
+            )
+            return
         level = log.error if execution.state is State.IN_DOUBT else log.info
         level(
             "finished",

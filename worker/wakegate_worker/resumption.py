@@ -12,14 +12,15 @@ from wakegate_schema.states import State
 from wakegate_schema.store import Store
 from wakegate_worker.backoff import (
     AFTER_DEADLINE,
+    APPROVED_CAP_S,
     LONG_POLL_S,
     give_up_at,
     look_after_notification,
     next_look,
     retry_at,
 )
-from wakegate_worker.boundary import Ending, NotYet, Pending, Permit, Refusal, check
-from wakegate_worker.clocks import ClockVerdict
+from wakegate_worker.boundary import FUTURE_TOLERANCE, NotYet, Pending, Permit, Refusal, approval_of, check, lapsed
+from wakegate_worker.clocks import ClockVerdict, server_time
 from wakegate_worker.decisions import DecisionSource, Reading
 from wakegate_worker.host_clock import HostClock
 from wakegate_worker.long_polls import LongPolls
@@ -33,13 +34,13 @@ PENDING_AFTER_NOTIFICATION = "pending_after_notification"
 """The problem of a request that is pending although its notification came."""
 STILL_PENDING = "still_pending"
 """The reason of a request that was pending long after its deadline."""
-RETRY_CAP_S = 15.0
+RETRY_CAP_S = APPROVED_CAP_S
 """Seconds, at most, until an approved call that could not start here is looked at again."""
 LEAST_POLL_S = 1.0
 """A long poll that is answered sooner than this, undecided, was none: its provider does not hold requests."""
 
 _HINTS = {
-    ClockVerdict.CLOCK_BEHIND: "correct this host's clock",
+    ClockVerdict.CLOCK_BEHIND: "correct this host's clock; if it is right now: wakegate clock reset --by NAME",
     ClockVerdict.NO_SERVER_DATE: "the provider's answers have no Date; ask whoever runs it, or what is between",
 }
 
@@ -87,14 +88,9 @@ class Resumption:
             if isinstance(verdict, Permit):
                 await self._permitted(execution, verdict.approval, reading)
             elif isinstance(verdict, NotYet):
-                await self.release(execution, verdict.due_at, verdict.problem)
-            elif verdict.closing.reason == Refusal.TIME_IN_FUTURE and await self._clock.is_behind():
-                await self.release(
-                    execution,
-                    self._soon(execution, ClockVerdict.CLOCK_BEHIND),
-                    ClockVerdict.CLOCK_BEHIND,
-                    hint=_HINTS[ClockVerdict.CLOCK_BEHIND],
-                )
+                await self.release(execution, verdict.due_at, verdict.problem, approval=approval_of(reading.request))
+            elif verdict.closing.reason == Refusal.TIME_IN_FUTURE and await self._is_slow(reading):
+                await self._slow(execution, reading)
             else:
                 await self.close(execution, verdict.closing)
 
@@ -114,6 +110,7 @@ class Resumption:
         *,
         hint: str | None = None,
         pass_on: bool = False,
+        approval: Approval | None = None,
     ) -> None:
         """Look again at `due_at`, or sooner when something comes in.
 
@@ -123,8 +120,11 @@ class Resumption:
             problem: what stands in the way, or None.
             hint: what to do about it, when it is for people to do something.
             pass_on: rather another worker than this is to look.
+            approval: one that was read and cannot be used yet; no other is taken from now on.
         """
-        await self._store.release(execution.lease, due_at, problem, self._clock.now(), pass_on=pass_on)
+        await self._store.release(
+            execution.lease, due_at, problem, self._clock.now(), pass_on=pass_on, approval=approval
+        )
         tries = execution.tries + 1
         if problem is None or not is_told(tries, changed=problem != execution.problem):
             return
@@ -137,14 +137,13 @@ class Resumption:
     async def _permitted(self, execution: Execution, approval: Approval, reading: Reading) -> None:
         verdict = await self._starting.check_time(approval, reading)
         if verdict is ClockVerdict.LAPSED:
-            ended = Closing(
-                State.LAPSED, Ending.APPROVAL_EXPIRED, approval.decided_at, approval.expires_at, approval.note
-            )
-            await self.close(execution, ended)
+            await self.close(execution, lapsed(approval))
         elif verdict is not ClockVerdict.IN_TIME:
             await self._not_now(execution, approval, str(verdict), hint=_HINTS[verdict])
         elif execution.runs == "harness":
-            permitted = await self._store.permit(execution.lease, approval, self._clock.now())
+            now = self._clock.now()
+            ahead = max(0, (_server_now(reading) or now) - now)
+            permitted = await self._store.permit(execution.lease, approval, now, ahead)
             log.info("permitted" if permitted else "the lease is lost", action="permit")
         else:
             await self._start(execution, approval, reading)
@@ -162,7 +161,29 @@ class Resumption:
     ) -> None:
         """Leave an approved call for later, or for another worker, until its approval lapses."""
         due_at = min(self._soon(execution, problem), approval.expires_at)
-        await self.release(execution, due_at, problem, hint=hint, pass_on=pass_on)
+        await self.release(execution, due_at, problem, hint=hint, pass_on=pass_on, approval=approval)
+
+    async def _is_slow(self, reading: Reading) -> bool:
+        """Return whether a decision that seems to lie far ahead is none of the provider's fault.
+
+        By the provider's own clock it does not lie far ahead, or this host has shown a later time before.
+        """
+        decision, server_now = reading.request.decision, _server_now(reading)
+        if decision is not None and server_now is not None:
+            latest = max(timestamps.parse(reading.request.created_at), timestamps.parse(decision.decided_at))
+            if latest <= server_now + FUTURE_TOLERANCE:
+                return True
+        return await self._clock.is_behind()
+
+    async def _slow(self, execution: Execution, reading: Reading) -> None:
+        """Wait for this host's clock to be corrected, until the approval ends by the provider's."""
+        approval, server_now = approval_of(reading.request), _server_now(reading)
+        if approval is not None and server_now is not None and server_now >= approval.expires_at:
+            await self.close(execution, lapsed(approval))
+            return
+        problem = ClockVerdict.CLOCK_BEHIND
+        due_at = self._soon(execution, problem)
+        await self.release(execution, due_at, problem, hint=_HINTS[problem], approval=approval)
 
     def _soon(self, execution: Execution, problem: str) -> int:
         """Return when to look again at a decided call that cannot start here because of this problem, µs."""
@@ -206,3 +227,7 @@ class Resumption:
         if reading is None or (reading.request.status == "pending" and not held):
             return None
         return reading
+
+
+def _server_now(reading: Reading) -> int | None:
+    return server_time(reading.server_date, reading.received_monotonic, time.monotonic())

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from wakegate_schema import fault_points
 from wakegate_schema.records import Outcome
 from wakegate_worker.attempt import Attempt
 from wakegate_worker.outcomes import outcome_of_error, outcome_of_return, timed_out
@@ -77,7 +78,9 @@ async def _run_async(run: _Run) -> Outcome:
     if reason is not None:
         return Outcome("not_begun", reason)
     try:
+        await fault_points.passing("tool.begin", run.tool.name)
         value = await run.tool.function(run.attempt, **run.arguments)
+        await fault_points.passing("tool.end", run.tool.name)
     except BaseException as error:  # noqa: BLE001 (whatever a tool raises is its outcome and must not end the worker)
         return outcome_of_error(run.tool, error)
     return outcome_of_return(value)
@@ -88,7 +91,9 @@ def _run_sync(run: _Run) -> Outcome:
     if reason is not None:
         return Outcome("not_begun", reason)
     try:
+        fault_points.reach("tool.begin", run.tool.name)
         value = run.tool.function(run.attempt, **run.arguments)
+        fault_points.reach("tool.end", run.tool.name)
     except BaseException as error:  # noqa: BLE001 (as above)
         return outcome_of_error(run.tool, error)
     return outcome_of_return(value)

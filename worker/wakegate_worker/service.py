@@ -9,17 +9,17 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from wakegate_schema import ids
-from wakegate_schema.keys import existing_key, first_key
+from wakegate_schema import clock, fault_points, ids
+from wakegate_schema.service_keys import Sealed, ServiceKey
 from wakegate_schema.settings import Settings
 from wakegate_schema.signals import spaced
-from wakegate_schema.store import open_store
+from wakegate_schema.states import OLDER_EPOCH
+from wakegate_schema.store import Store, open_store
 from wakegate_worker.outbound import open_session
 from wakegate_worker.registry import Tool
-from wakegate_worker.sources import require_one
 from wakegate_worker.stopping import Stop
 from wakegate_worker.tool_modules import load_tools
-from wakegate_worker.wake_sender import WakeSender, ensure_wake_secret
+from wakegate_worker.wake_sender import WakeSender, ensure_wake_secrets
 from wakegate_worker.worker import Worker
 
 LEAVE_S = 3.0
@@ -68,6 +68,16 @@ def _tell_ready(tools: Mapping[str, Tool]) -> None:
     log.info("ready", action="ready", tools=names or "none")
 
 
+async def _tell_of_held(store: Store) -> None:
+    if await store.held_executions(limit=1):
+        log.warning(
+            "calls of an older epoch wait for a release: they may have run before the store was restored",
+            action="hold",
+            problem=OLDER_EPOCH,
+            hint="`wakegate execution list` shows them; find out, then `wakegate execution release` or `abandon`",
+        )
+
+
 def _leave_within(seconds: float) -> None:
     """End the process even if a tool that was left running, in a task or a thread of its own, would keep it.
 
@@ -85,27 +95,25 @@ async def running(settings: Settings, stop: Stop | None = None) -> AsyncIterator
     Raises:
         WakegateError: as `serve`.
     """
+    fault_points.arm(os.environ, log.warning)
+    clock.warn_if_set_apart(log.warning)
     stop = stop or Stop()
     tools = load_tools(settings.tools)
-    named = settings.worker_key_file is not None
-    sealer = existing_key(settings.worker_key_path, "worker_key_file", named=named)
-    secret = ensure_wake_secret(settings.wake_secret_path)
+    key = ServiceKey.worker(settings)
+    key.check()
+    wake_secrets = ensure_wake_secrets(settings.wake_secret_path)
     async with await open_store(settings.database, mode="service") as store, open_session() as session:
-        instances = await store.instances()
-        if sealer is None:
-            sealed = any(instance.sealed_credential for instance in instances)
-            sealer = first_key(settings.worker_key_path, "worker_key_file", sealed=sealed)
-        require_one(sealer, instances)
         worker = Worker(
             store,
             tools,
-            sealer=sealer,
+            sealer=key.open(Sealed.credentials(await store.instances())),
             session=session,
-            sender=WakeSender(session, settings.wake_targets, secret),
+            sender=WakeSender(session, settings.wake_targets, wake_secrets),
             owner=f"worker-{ids.new()}",
             settings=settings,
             stop=stop,
         )
+        await _tell_of_held(store)
         worker.begin()
         try:
             yield worker

@@ -1,6 +1,6 @@
 """Sources: who decides for an instance, reached with its credential and only where that was sealed for."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from wakegate_schema.records import Instance
 from wakegate_schema.sealing import CannotUnseal, Credential, Sealer, unseal_credential
@@ -16,30 +16,6 @@ class NoCredential(DecisionError):
     """The instance has no credential that could be used."""
 
     reason = "no_credential"
-
-
-def require_one(sealer: Sealer, instances: Iterable[Instance]) -> None:
-    """Refuse a key that opens none of the credentials there are: it is another's, and no call could be submitted.
-
-    Raises:
-        CannotUnseal: not one opens; the message names the key file.
-    """
-    told: CannotUnseal | None = None
-    for instance in instances:
-        if instance.sealed_credential is None:
-            continue
-        try:
-            unseal_credential(
-                sealer, instance.sealed_credential, provider=instance.provider, instance_id=instance.instance_id
-            )
-        except CannotUnseal as error:
-            if error.reason != "cannot_unseal":
-                return  # it opened, and is not what it should be: that instance's own problem
-            told = error
-        else:
-            return
-    if told is not None:
-        raise told
 
 
 class Sources:

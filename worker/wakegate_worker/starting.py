@@ -178,6 +178,7 @@ class Starting:
 
         def late(outcome: Outcome) -> None:
             self.alive.discard(started.execution_id)
+            self._keeping.is_over(started.execution_id)
             self._recorder.record_later(lease, outcome)
 
         async with self._keeping.renewed(lease):
@@ -189,7 +190,10 @@ class Starting:
             finally:
                 self.running.remove(prepared.tool)
             await self._recorder.record(lease, outcome)
-        return outcome.reason == STILL_RUNNING and started.execution_id in self.alive
+        runs_on = outcome.reason == STILL_RUNNING and started.execution_id in self.alive
+        if runs_on:
+            self._keeping.runs_on(lease)
+        return runs_on
 
     def _check_time(self, approval: Approval, reading: Reading, highest: int) -> ClockVerdict:
         server_now = server_time(reading.server_date, reading.received_monotonic, self._monotonic())

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 import structlog
 
 from wakegate_schema.records import Execution
-from wakegate_schema.states import State
+from wakegate_schema.states import OLDER_EPOCH, State
 from wakegate_schema.store import Store
 from wakegate_worker.boundary import Close, Refusal, check, identity_of
 from wakegate_worker.decisions import DecisionSource, Reading
@@ -42,7 +42,7 @@ class Submission:
 
         Returns:
             The execution as it waits now, with the provider's answer, which may hold the decision already; None when
-            there is nothing left to do: it was refused, abandoned or taken over.
+            there is nothing left to do: it was refused, abandoned, taken over or held for a release.
 
         Raises:
             DecisionError: there was no answer to go on with.
@@ -67,6 +67,14 @@ class Submission:
         identity = identity_of(reading.request)
         attached = await self._store.attach(execution.execution_id, identity, self._now())
         log.info("submitted", action="submit", request_id=attached.request_id, status=reading.request.status)
+        if attached.problem == OLDER_EPOCH:
+            log.warning(
+                "held: its request is older than this epoch of the store, so the call may have run",
+                action="submit",
+                problem=OLDER_EPOCH,
+                hint="find out, then `wakegate execution release` or `abandon`",
+            )
+            return None
         if attached.state is not State.WAITING or attached.lease != execution.lease:
             return None
         return attached, reading

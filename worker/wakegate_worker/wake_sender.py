@@ -2,7 +2,7 @@
 
 import json
 import random as system_random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,8 +13,8 @@ from wakegate_schema import timestamps
 from wakegate_schema.clock import DAY, SECOND
 from wakegate_schema.records import Execution, Wake
 from wakegate_schema.resolution import resolution_of
-from wakegate_schema.secret_files import SecretFileMissing, create_secret_file, load_signing_secret
-from wakegate_schema.signing import SigningSecret, signed_headers
+from wakegate_schema.secret_files import SecretFileMissing, create_secret_file, load_signing_secrets
+from wakegate_schema.signing import SigningSecret, sign
 from wakegate_schema.states import State
 from wakegate_schema.wake_targets import WakeTarget
 from wakegate_worker.answer_times import retry_after_s
@@ -56,7 +56,7 @@ class WakeSender:
         self,
         session: aiohttp.ClientSession,
         targets: Mapping[str, WakeTarget],
-        secret: SigningSecret,
+        secrets: Sequence[SigningSecret],
         *,
         random: Callable[[], float] = system_random.random,
         limits: Limits = LIMITS,
@@ -66,13 +66,14 @@ class WakeSender:
         Args:
             session: from `outbound.open_session`.
             targets: by name, from the settings.
-            secret: signs every wake; from `ensure_wake_secret`.
+            secrets: each signs every wake, so that a harness may know either while they are exchanged; from
+                `ensure_wake_secrets`.
             random: the source of jitter.
             limits: of one attempt.
         """
         self._session = session
         self._targets = targets
-        self._secret = secret
+        self._secrets = tuple(secrets)
         self._random = random
         self._limits = limits
 
@@ -96,13 +97,18 @@ class WakeSender:
         return await self._post(target.url, wake, body, now)
 
     async def _post(self, url: str, wake: Wake, body: bytes, now: int) -> WakeResult:
+        signatures = [sign(secret, wake.wake_id, now // SECOND, body) for secret in self._secrets]
         headers = {
             "Content-Type": "application/json",
-            **signed_headers(self._secret, wake.wake_id, now // SECOND, body),
+            "webhook-id": wake.wake_id,
+            "webhook-timestamp": str(now // SECOND),
+            "webhook-signature": " ".join(signatures),
         }
         asked_s: float | None = None
         try:
-            answer = await exchange(self._session, "POST", url, headers=headers, body=body, limits=self._limits)
+            answer = await exchange(
+                self._session, "POST", url, headers=headers, body=body, limits=self._limits, caller="wake"
+            )
         except Unanswered as error:
             problem = error.reason
         else:
@@ -135,17 +141,17 @@ def wake_body(wake: Wake, execution: Execution) -> bytes:
     return json.dumps(message, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-def ensure_wake_secret(path: Path) -> SigningSecret:
-    """Return the secret that signs wakes, making its file (0600) with a new one if there is none.
+def ensure_wake_secrets(path: Path) -> tuple[SigningSecret, ...]:
+    """Return the secrets that sign wakes, making their file (0600) with a new one if there is none.
 
     Raises:
-        SecretFileError: others may read the file, it holds no signing secret, or it cannot be made.
+        SecretFileError: others may read the file, it holds no signing secrets, or it cannot be made.
     """
     try:
-        return load_signing_secret(path, _WHAT)
+        return load_signing_secrets(path, _WHAT)
     except SecretFileMissing:
         create_secret_file(path, SigningSecret.generate().reveal(), _WHAT)
-        return load_signing_secret(path, _WHAT)
+        return load_signing_secrets(path, _WHAT)
 
 
 _WHAT: Final = "the wake secret"

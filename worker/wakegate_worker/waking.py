@@ -11,8 +11,8 @@ from wakegate_schema.store import Store
 from wakegate_worker.repeats import is_told
 from wakegate_worker.wake_sender import Delivered, RetryAt, WakeSender
 
-LEASE_S = 60.0
-"""Seconds a wake is being delivered; longer than one attempt may take."""
+LEASE_S = 15.0
+"""Seconds a wake is being delivered: longer than one attempt may take, and no longer than a dead worker may cost."""
 
 log = structlog.get_logger()
 

@@ -13,7 +13,9 @@ from wakegate_schema.records import Execution, Wake
 from wakegate_schema.sealing import Sealer
 from wakegate_schema.settings import Settings
 from wakegate_schema.store import Store
+from wakegate_schema.store.wal import LOOK_EVERY_S, WalWatch
 from wakegate_worker.aap import AapClient
+from wakegate_worker.alarm import ALARM_EVERY_S, Alarm
 from wakegate_worker.cancelling import Cancelling
 from wakegate_worker.due import DueWait
 from wakegate_worker.exchanges import Exchanges
@@ -94,7 +96,14 @@ class Worker:
         self._executions = self._pump_executions(sources, settings)
         self._cancels = self._pump_cancels(sources, settings.sweep_seconds)
         self._wakes = self._pump_wakes(sender, settings.sweep_seconds)
-        self._probing = Probing(store, tools, alive=self._starting.alive, now=self._clock.now, woken=self._woken)
+        self._probing = Probing(
+            store,
+            tools,
+            alive=self._starting.alive,
+            lease_s=self._lease_s,
+            now=self._clock.now,
+            woken=self._woken,
+        )
         self._settings = settings
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -121,6 +130,7 @@ class Worker:
         # 4. Late words that are being recorded.
         await self._recorder.finish(RECORD_S)
         # 5. What still runs is left: nobody renews its lease any more, so it becomes in doubt.
+        await self._keeping.finish()
         if left:
             log.error("left running", action="stop", executions=left)
 
@@ -219,5 +229,7 @@ class Worker:
             every(self._settings.sweep_seconds, "sweep", sweep.sweep, stop=stop),
             every(PRUNE_EVERY_S, "prune", sweep.prune, stop=stop),
             every(WARN_EVERY_S, "warn", sweep.warn, stop=stop),
+            every(LOOK_EVERY_S, "wal", WalWatch(self._store.take_in_wal).look, stop=stop),
+            every(ALARM_EVERY_S, "in_doubt", Alarm(self._store, now=now).sound, stop=stop),
             every(PROBE_EVERY_S, "probe", self._probing.round, stop=stop, wake=self._doubted),
         ]

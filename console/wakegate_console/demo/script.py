@@ -12,7 +12,7 @@ from wakegate_console.demo.cases import CASES, Case
 from wakegate_console.demo.ledger import count_refunds
 from wakegate_console.demo.report import Finding
 from wakegate_console.demo.stage import Stage
-from wakegate_console.newcomers import keys_of
+from wakegate_console.keys_in_use import both_keys
 from wakegate_console.provisioning import Order, provision
 from wakegate_console.waiting import Wait
 from wakegate_provider.review import decide, list_requests, redeliver
@@ -86,8 +86,8 @@ class Script:
         settings = self._stage.settings
         token = load_bearer_token(settings.provider_provisioner_token_path, "the provisioner token")
         order = Order(self._stage.provider_url, self._stage.webhook_url, "refund-desk", settings.database_path)
-        keys = await keys_of(settings, self._store)
-        await provision(self._store, keys, order, token, clock.now(), Wait(PATIENCE_S, self._say))
+        async with both_keys(settings, self._store) as keys:
+            await provision(self._store, keys, order, token, clock.now(), Wait(PATIENCE_S, self._say))
 
     async def _suspend(self) -> None:
         answer = json.loads(await self._stage.processes.run_module("harness", HARNESS, "suspend"))

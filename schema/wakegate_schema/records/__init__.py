@@ -1,6 +1,8 @@
 """What the store keeps, as values. Times are microseconds since the Unix epoch, ids lower-case UUID text."""
 
 from wakegate_schema.records.attempts import Claimed, Outcome
+from wakegate_schema.records.clocks import ClockMark, ClockReset, PutOff
+from wakegate_schema.records.epochs import Epoch
 from wakegate_schema.records.executions import (
     Approval,
     Closing,
@@ -14,7 +16,7 @@ from wakegate_schema.records.executions import (
 )
 from wakegate_schema.records.instances import Binding, Challenge, Delivery, Instance, Registration
 from wakegate_schema.records.notifications import Arrival, Notification, Receipt
-from wakegate_schema.records.upkeep import Anomaly, Pruned, Swept
+from wakegate_schema.records.upkeep import Anomaly, Doubts, Pruned, Swept
 from wakegate_schema.records.wakes import Wake
 
 __all__ = [
@@ -24,14 +26,19 @@ __all__ = [
     "Binding",
     "Challenge",
     "Claimed",
+    "ClockMark",
+    "ClockReset",
     "Closing",
     "Delivery",
+    "Doubts",
+    "Epoch",
     "Execution",
     "Instance",
     "Lease",
     "Notification",
     "Outcome",
     "Pruned",
+    "PutOff",
     "Receipt",
     "Registration",
     "RequestIdentity",

@@ -112,6 +112,10 @@ class Execution:
     """When an operator last released it into the present epoch; None if that was never needed."""
     resolution_note: str | None = field(default=None, repr=False)
     """What the person who settled a doubt wrote about it."""
+    provider_ahead: int = 0
+    """By how many µs the provider's clock was ahead of the worker's at the permission."""
+    release_note: str | None = field(default=None, repr=False)
+    """What the person who last released it into a new epoch wrote about it."""
 
     @property
     def lease(self) -> "Lease":

@@ -27,7 +27,10 @@ class Registration:
     verified_at: int | None = None
     retired_at: int | None = None
     superseded_until: int | None = None
-    """Of a superseded one: until when what it signs is still taken (rotation's overlap)."""
+    """Until when what it signs is still taken: of a superseded one the end of the overlap, of a retired one whose
+    instance lives on the moment of its retirement."""
+    replacing: bool = False
+    """Whether the rotation that made it is unfinished: it is to replace what is in force, and is not in force yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class Binding:
         Literal[
             "unknown_registration",
             "registration_retired",
+            "registration_superseded",
             "registration_expired",
             "bound_to_other_instance",
             "instance_bound_elsewhere",

@@ -20,6 +20,16 @@ class Anomaly:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubts:
+    """What is in doubt."""
+
+    count: int
+    """How many, up to the limit of the look."""
+    since: int | None
+    """When the first of them came into doubt; None when there is none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Swept:
     """What one sweep changed: ids of executions now in doubt, lapsed, and abandoned because their hold was lost."""
 

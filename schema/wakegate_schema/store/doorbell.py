@@ -7,7 +7,7 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
-from wakegate_schema.store.errors import StoreUnavailable, StoreVanished
+from wakegate_schema.store.errors import StoreUnavailable
 from wakegate_schema.store.file import DatabaseFile
 from wakegate_schema.store.ownership import Ownership
 
@@ -63,7 +63,7 @@ class Doorbell:
         try:
             connection = self._file.current()
             version: int = connection.execute("PRAGMA data_version").fetchone()[0]
-        except (sqlite3.Error, OSError, StoreVanished):
+        except (sqlite3.Error, OSError, StoreUnavailable):
             self._file.close()
             return None, -1
         return connection, version

@@ -21,6 +21,36 @@ class StoreVanished(StoreUnavailable):
     reason = "store_vanished"
 
 
+class StoreIsBackup(StoreUnavailable):
+    """The store's file is a backup; run `wakegate db restore` with it."""
+
+    reason = "store_is_a_backup"
+
+
+class RestoreInterrupted(StoreUnavailable):
+    """A restore was interrupted here; run `wakegate db restore` again."""
+
+    reason = "restore_interrupted"
+
+
+class StoreInUse(StoreUnavailable):
+    """Somebody has the store open; stop every process that uses it."""
+
+    reason = "store_in_use"
+
+
+class BackupUnusable(StoreError):
+    """This file cannot be restored, or no backup can be made there."""
+
+    reason = "backup_unusable"
+
+
+class ClockBehind(StoreError):
+    """This host's clock is behind a time that is on record; correct it."""
+
+    reason = "clock_behind"
+
+
 class NotADatabase(StoreUnavailable):
     """The store's file is no database."""
 

@@ -96,10 +96,16 @@ class DatabaseFile:
         return ": stop every process that uses the store, which saves what can be saved, and start them again"
 
 
-def _beside(path: Path) -> tuple[Path, Path]:
-    """Return where SQLite keeps the WAL and its index: beside the file that a link leads to."""
+def wal_path(path: Path) -> Path:
+    """Return where SQLite keeps a database's WAL: beside the file that a link leads to."""
     real = path.resolve()
-    return real.with_name(real.name + "-wal"), real.with_name(real.name + "-shm")
+    return real.with_name(real.name + "-wal")
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    """Return where the WAL and its index are."""
+    real = path.resolve()
+    return wal_path(path), real.with_name(real.name + "-shm")
 
 
 def _identity(path: Path) -> _Identity | None:

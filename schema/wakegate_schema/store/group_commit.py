@@ -3,13 +3,14 @@
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import structlog
 
+from wakegate_schema import fault_points
 from wakegate_schema.store.engine import SqliteEngine
 from wakegate_schema.store.errors import StoreError, StoreUnavailable
 from wakegate_schema.store.ownership import Ownership
@@ -39,6 +40,9 @@ class _Job:
     loop: asyncio.AbstractEventLoop
     answer: Any = _UNANSWERED
     """The result, or the exception to raise."""
+
+
+_Kinds = dict[Verb[Any, Any], list[_Job]]
 
 
 class GroupCommit:
@@ -72,8 +76,8 @@ class GroupCommit:
             patience.cancel()
         return answer
 
-    async def close(self) -> None:
-        """Commit what waits and end the thread. Repeats are no-ops."""
+    async def close(self) -> bool:
+        """Commit what waits and end the thread; return whether it has ended. Repeats are no-ops."""
         self._ownership.check()
         with self._lock:
             thread = self._thread
@@ -84,6 +88,8 @@ class GroupCommit:
             await asyncio.to_thread(thread.join, PATIENCE_S)
             if thread.is_alive():
                 _log.error("the store cannot be closed; its writer hangs", action="close_failed")
+                return False
+        return True
 
     def _put(self, job: _Job) -> None:
         with self._lock:
@@ -112,8 +118,8 @@ class GroupCommit:
     def _end(self) -> None:
         """Let go. After a failure another thread goes on with what waits; at the end nobody is left waiting."""
         left: list[_Job] = []
+        self._engine.close()  # takes the WAL in, perhaps; callers must not wait for the lock meanwhile
         with self._lock:
-            self._engine.close()
             self._thread = None
             if not self._closed:
                 if not self._waiting.empty():
@@ -129,7 +135,11 @@ class GroupCommit:
         try:
             with self._engine.transaction() as transaction:
                 # Waiting for the turn takes time: nothing is done any more for who has given up meanwhile.
-                self._apply(transaction, [job for job in batch if not job.future.done()])
+                kinds = _by_verb(job for job in batch if not job.future.done())
+                _reach("store.begin", kinds)
+                self._apply(transaction, kinds)
+                _reach("store.commit", kinds)
+            _reach("store.committed", kinds)
         except StoreError as error:
             _answer_all(batch, error)
         except Exception as error:  # noqa: BLE001 - every caller is told
@@ -157,10 +167,7 @@ class GroupCommit:
             if batch:
                 return batch
 
-    def _apply(self, transaction: Transaction, batch: list[_Job]) -> None:
-        kinds: dict[Verb[Any, Any], list[_Job]] = {}
-        for job in batch:
-            kinds.setdefault(job.verb, []).append(job)
+    def _apply(self, transaction: Transaction, kinds: _Kinds) -> None:
         for verb, jobs in kinds.items():
             if len(jobs) == 1 or not self._attempt(transaction, verb, jobs):
                 for job in jobs:
@@ -186,6 +193,18 @@ class GroupCommit:
 def _give_up(future: asyncio.Future[Any]) -> None:
     if not future.done():
         future.set_exception(StoreUnavailable("the store does not answer", reason="store_timeout"))
+
+
+def _by_verb(batch: Iterable[_Job]) -> _Kinds:
+    kinds: _Kinds = {}
+    for job in batch:
+        kinds.setdefault(job.verb, []).append(job)
+    return kinds
+
+
+def _reach(place: str, kinds: _Kinds) -> None:
+    for verb in kinds:
+        fault_points.reach(place, verb)
 
 
 def _answer_all(jobs: list[_Job], error: Exception) -> None:

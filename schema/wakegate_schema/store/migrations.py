@@ -1,17 +1,20 @@
 """Migrations: numbered scripts, each applied once, statement by statement, atomically with its row in the ledger."""
 
+from collections.abc import Mapping
 from importlib.resources import files
 
+from wakegate_schema import fault_points
 from wakegate_schema.store.engine import SqliteEngine
 from wakegate_schema.store.errors import StoreOutdated
 from wakegate_schema.store.queries import statements
 
-_LEDGER = """
+LEDGER = """
 CREATE TABLE IF NOT EXISTS migration (
     number INTEGER PRIMARY KEY,
     name TEXT NOT NULL,
     applied_at INTEGER NOT NULL
 ) STRICT"""
+"""The table of what was applied."""
 
 
 def available(dialect: str = "sqlite") -> dict[int, tuple[str, list[str]]]:
@@ -31,27 +34,31 @@ def migrate(engine: SqliteEngine, at: int) -> list[str]:
         StoreOutdated: the store is newer than this program.
     """
     with engine.transaction() as transaction:
-        transaction.run(_LEDGER)
+        fault_points.reach("store.begin", migrate)
+        transaction.run(LEDGER)
         applied = {row["number"] for row in transaction.all("migrations_applied")}
         known = available()
-        _refuse_newer(applied, known)
+        refuse_newer(applied, known)
         for number, (name, script) in known.items():
             if number in applied:
                 continue
             for statement in script:
                 transaction.run(statement)
             transaction.change("migration_done", {"number": number, "name": name, "at": at})
-        return [name for number, (name, _) in known.items() if number not in applied]
+        fault_points.reach("store.commit", migrate)
+    fault_points.reach("store.committed", migrate)
+    return [name for number, (name, _) in known.items() if number not in applied]
 
 
 def check(applied: set[int]) -> None:
     """Raise `StoreOutdated` unless exactly the migrations this program knows were applied."""
     known = available()
-    _refuse_newer(applied, known)
+    refuse_newer(applied, known)
     if missing := sorted(set(known) - applied):
         raise StoreOutdated(f"the store lacks migration {missing[0]}; run `wakegate db migrate`")
 
 
-def _refuse_newer(applied: set[int], known: dict[int, tuple[str, list[str]]]) -> None:
+def refuse_newer(applied: set[int], known: Mapping[int, object]) -> None:
+    """Raise `StoreOutdated` when a migration was applied that this program does not know."""
     if unknown := sorted(applied - set(known)):
         raise StoreOutdated(f"the store has migration {unknown[0]}, made by a newer wakegate; upgrade this one")

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
+from wakegate_schema import fault_points
 from wakegate_schema.store.errors import StoreUnavailable
 from wakegate_schema.store.file import DatabaseFile
 from wakegate_schema.store.ownership import Ownership
@@ -22,7 +23,7 @@ class Reader:
 
     def __init__(self, path: Path, queries: Mapping[str, str]) -> None:
         """Take the database file's path and the dialect's named queries; the file is opened by the first read."""
-        self._path = path
+        self.path = path
         self._queries = queries
         self._file = DatabaseFile(path, read_only=True)
         self._ownership = Ownership()
@@ -35,9 +36,10 @@ class Reader:
 
         def run() -> _R:
             try:
+                fault_points.reach("store.read", verb)
                 return verb(Transaction(self._file.current(), self._queries), *args, **kwargs)
             except Exception as error:
-                translated = translate(error, self._path)
+                translated = translate(error, self.path)
                 if translated is error:
                     raise
                 if isinstance(translated, StoreUnavailable):

@@ -1,12 +1,13 @@
 """SQLite: how its files are made and opened, and what its errors mean here."""
 
-import os
+import errno
 import sqlite3
-from contextlib import suppress
 from pathlib import Path
 
 from wakegate_schema.errors import WakegateError
+from wakegate_schema.store import backup_mark
 from wakegate_schema.store.errors import InvariantViolated, NotADatabase, StoreUnavailable, UnstorableValue
+from wakegate_schema.store.making import make_file
 
 FILE_MODE = 0o660
 """Receiver and worker are two users of one group; SQLite's own default would lock the second one out."""
@@ -21,8 +22,10 @@ _NOT_STORABLE = (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingE
 def connect(path: Path, *, read_only: bool = False, busy_ms: int | None = None) -> sqlite3.Connection:
     """Open an existing database file with the settings every connection needs, and have it read once.
 
-    Raises sqlite3.Error when that does not work now. One that only reads never makes a file WAL.
+    Raises sqlite3.Error or OSError when that does not work now, `StoreIsBackup` for a backup that is not only to be
+    read. One that only reads never makes a file WAL.
     """
+    backup_mark.refuse(path, reading=read_only)
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False,
         timeout=(BUSY_TIMEOUT_MS if busy_ms is None else busy_ms) / 1000,
@@ -47,10 +50,7 @@ def connect(path: Path, *, read_only: bool = False, busy_ms: int | None = None) 
 
 def create(path: Path) -> None:
     """Make an empty database file, readable and writable by owner and group. An existing one is left alone."""
-    with suppress(FileExistsError):
-        made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-        os.fchmod(made, FILE_MODE)
-        os.close(made)
+    make_file(path, FILE_MODE)
 
 
 def translate(error: Exception, path: Path) -> Exception:
@@ -69,6 +69,20 @@ def translate(error: Exception, path: Path) -> Exception:
     return error
 
 
+_OS_WORDS = {
+    errno.ENOSPC: "disk_full",
+    errno.EDQUOT: "disk_full",
+    errno.EROFS: "store_read_only",
+    errno.EACCES: "store_read_only",
+    errno.EPERM: "store_read_only",
+}
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Return whether somebody else's lock stood in the way."""
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
 def _code(error: Exception) -> int:
     """Return SQLite's primary result code, 0 where there is none."""
     code: int = getattr(error, "sqlite_errorcode", 0)
@@ -76,6 +90,8 @@ def _code(error: Exception) -> int:
 
 
 def _word(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return _OS_WORDS.get(error.errno or 0, "store_unavailable")
     return {
         sqlite3.SQLITE_BUSY: "store_busy",
         sqlite3.SQLITE_LOCKED: "store_busy",

@@ -14,13 +14,18 @@ from wakegate_schema.records import (
     Binding,
     Challenge,
     Claimed,
+    ClockMark,
+    ClockReset,
     Closing,
+    Doubts,
+    Epoch,
     Execution,
     Instance,
     Lease,
     Notification,
     Outcome,
     Pruned,
+    PutOff,
     Receipt,
     Registration,
     RequestIdentity,
@@ -30,12 +35,16 @@ from wakegate_schema.records import (
     Wake,
 )
 from wakegate_schema.states import State
+from wakegate_schema.store import wal
 from wakegate_schema.store.doorbell import Doorbell
 from wakegate_schema.store.group_commit import GroupCommit
+from wakegate_schema.store.presence import Presence
 from wakegate_schema.store.reader import Reader
 from wakegate_schema.store.verbs import (
     anomalies,
     attempts,
+    clocks,
+    epochs,
     executions,
     instances,
     leases,
@@ -49,11 +58,12 @@ from wakegate_schema.store.verbs import (
 class Store:
     """One process's way into the store. Open it with `open_store`, close it with `close` or `async with`."""
 
-    def __init__(self, writer: GroupCommit, reader: Reader, doorbell: Doorbell) -> None:
+    def __init__(self, writer: GroupCommit, reader: Reader, doorbell: Doorbell, presence: Presence) -> None:
         """Take the parts that `open_store` made."""
         self._writer = writer
         self._reader = reader
         self._doorbell = doorbell
+        self._presence = presence
 
     async def __aenter__(self) -> Self:
         """Return the store itself."""
@@ -66,12 +76,22 @@ class Store:
     async def close(self) -> None:
         """Commit what waits and let go of the database."""
         self._doorbell.close()
-        await self._writer.close()
+        written = await self._writer.close()
         await self._reader.close()
+        if written:  # else the writer, which hangs, may still write, until the process ends
+            self._presence.close()
 
     async def probe(self) -> None:
         """Make a real, durable write. Raises `StoreUnavailable` when that does not work now."""
         await self._writer.do(retention.probe, None)
+
+    async def take_in_wal(self) -> int:
+        """Take the WAL in if it has grown too large; return how many bytes it has then. See `store/wal.py`."""
+        return await self._reader.read(wal.take_in, self._reader.path)
+
+    async def wal_bytes(self) -> int:
+        """Return how many bytes the WAL has: what was committed and is not in the database's own file yet."""
+        return await self._reader.read(wal.measure, self._reader.path)
 
     async def changed(self, since: int, timeout: float) -> int:
         """Wait until anybody has committed something since change number `since`, at most `timeout` seconds.
@@ -95,8 +115,23 @@ class Store:
         """Bind the challenged instance to its registration, or say why not (DESIGN, "The receiver's answers")."""
         return await self._writer.do(registrations.bind, challenge)
 
+    async def put_in_force(self, registration_id: str, until: int) -> int:
+        """Let a verified replacement take the place of the registrations of its instance, in one commit.
+
+        They are superseded: what they sign is taken `until` then (µs), or until their own overlap ends if that is
+        sooner. Returns how many were; repeats are no-ops. Raises `NotFound`, or `NotAllowed` when it is not verified.
+        """
+        return await self._writer.do(registrations.put_in_force, (registration_id, until))
+
+    async def reseal_secret(self, registration_id: str, seen: bytes, sealed: bytes) -> bool:
+        """Exchange the sealed secret for another sealing of it. False when it is not the one `seen` any more."""
+        return await self._writer.do(registrations.reseal, (registration_id, seen, sealed))
+
     async def retire_registration(self, registration_id: str, at: int) -> None:
-        """Give up a registration: nothing it signs from now on is acted on. Repeats are no-ops."""
+        """Give up a registration: nothing it signs from now on is acted on. Repeats are no-ops.
+
+        While its instance lives, what it signs is not acknowledged either.
+        """
         await self._writer.do(registrations.retire, (registration_id, at))
 
     async def add_instance(self, instance: Instance, registration_id: str | None) -> None:
@@ -124,9 +159,19 @@ class Store:
         """Return one instance. Raises `NotFound`."""
         return await self._reader.read(instances.one, provider, instance_id)
 
-    async def park_instance(self, provider: str, instance_id: str, reason: str, seen_credential: bytes) -> None:
-        """Stop using a credential that the provider refused, unless it was replaced meanwhile."""
-        await self._writer.do(instances.park, (provider, instance_id, reason, seen_credential))
+    async def reseal_credential(self, provider: str, instance_id: str, seen: bytes, sealed: bytes) -> bool:
+        """Exchange the sealed credential for another sealing of it; nothing else of the instance changes.
+
+        False when it is not the one that was `seen` any more.
+        """
+        return await self._writer.do(instances.reseal, (provider, instance_id, seen, sealed))
+
+    async def park_instance(self, provider: str, instance_id: str, reason: str, seen_credential: bytes) -> bool:
+        """Stop using a credential that the provider refused.
+
+        False when it is another one now, or sealed anew, and in use: try again with that.
+        """
+        return await self._writer.do(instances.park, (provider, instance_id, reason, seen_credential))
 
     async def retire_instance(self, provider: str, instance_id: str, actor: str, at: int) -> int:
         """Abandon what is unfinished and erase the credential, in one commit. Repeats are no-ops.
@@ -232,13 +277,23 @@ class Store:
         """Lengthen a lease before the start. False when it was lost: stop working on the execution."""
         return await self._writer.do(leases.keep, (lease, at, until))
 
-    async def release(self, lease: Lease, due_at: int, problem: str | None, at: int, *, pass_on: bool = False) -> bool:
+    async def release(
+        self,
+        lease: Lease,
+        due_at: int,
+        problem: str | None,
+        at: int,
+        *,
+        pass_on: bool = False,
+        approval: Approval | None = None,
+    ) -> bool:
         """Give a lease back and look again at `due_at`, or now if something came in meanwhile.
 
         A `problem` counts as a try that brought nothing; None clears both. With `pass_on` somebody else is to look:
-        the lease's owner comes after everybody else. False when the lease was lost.
+        the lease's owner comes after everybody else. An `approval` that was read and cannot be used yet is pinned:
+        no other one is taken for this execution from now on. False when the lease was lost.
         """
-        return await self._writer.do(leases.release, (lease, due_at, problem, at, pass_on))
+        return await self._writer.do(leases.release, (lease, due_at, problem, at, pass_on, approval))
 
     async def begin_submission(self, lease: Lease, tool_version: str | None, at: int) -> bool:
         """saved → submitting, before the first byte goes out. `tool_version` is kept if none was declared.
@@ -251,7 +306,8 @@ class Store:
         """Record the request's identity, in any state; submitting → waiting.
 
         Due at once when its notification came first. Repeats are no-ops; another identity than the recorded one
-        raises `InvariantViolated`. Returns the execution as it is now.
+        raises `InvariantViolated`. One whose request was made before the present epoch began, give or take the clocks,
+        belongs to the older epoch unless it was released. Returns the execution as it is now.
         """
         return await self._writer.do(leases.attach, (execution_id, request, at))
 
@@ -259,9 +315,13 @@ class Store:
         """End an execution that will not start. False when the lease or the state was lost."""
         return await self._writer.do(leases.close, (lease, closing, at))
 
-    async def permit(self, lease: Lease, approval: Approval, at: int) -> bool:
-        """waiting → permitted, for a harness-run execution. False when the lease, the state or the time was lost."""
-        return await self._writer.do(attempts.permit, (lease, approval, at))
+    async def permit(self, lease: Lease, approval: Approval, at: int, ahead: int = 0) -> bool:
+        """waiting → permitted, for a harness-run execution. False when the lease, the state or the time was lost.
+
+        `ahead` is by how many µs the provider's clock is ahead of the one that shows `at`; a claim, which cannot ask
+        the provider, has that much less time.
+        """
+        return await self._writer.do(attempts.permit, (lease, approval, at, ahead))
 
     async def start(self, lease: Lease, approval: Approval, at: int, until: int) -> Execution | None:
         """waiting → permitted → started, in one commit, for a worker-run execution. Spends the permission.
@@ -273,7 +333,30 @@ class Store:
 
     async def mark_clock(self, host: str, at: int) -> int:
         """Raise this host's highest wall clock reading to `at`; return the highest before that (µs, 0 for none)."""
-        return await self._writer.do(attempts.mark_clock, (host, at))
+        return await self._writer.do(clocks.mark, (host, at))
+
+    async def clock_marks(self) -> list[ClockMark]:
+        """Return every host's mark, the highest first."""
+        return await self._reader.read(clocks.marks)
+
+    async def clock_resets(self) -> list[ClockReset]:
+        """Return every reset of a mark, oldest first."""
+        return await self._reader.read(clocks.resets)
+
+    async def reset_clock(self, host: str, actor: str, at: int) -> ClockReset | None:
+        """Lower the host's mark to `at`, the right time, and keep for good who did. None when it is not ahead of that.
+
+        Raises `NotFound` for a host without a mark.
+        """
+        return await self._writer.do(clocks.reset, (host, actor, at))
+
+    async def bring_forward(self, at: int, resume: PutOff | None = None, limit: int = 500) -> PutOff | None:
+        """Make due what a clock that was ahead has put off for more than an hour from `at`, the right time.
+
+        No lease, hold or wake lasts or waits that long by itself; looks do, and looking early is harmless. One
+        bounded step: returns where the next one resumes, or None when nothing is left.
+        """
+        return await self._writer.do(clocks.bring_forward, (at, resume, limit))
 
     # The attempt
 
@@ -290,6 +373,14 @@ class Store:
         """Say that the attempt still runs. False when it is in doubt or settled. A claim's needs its token."""
         return await self._writer.do(attempts.renew, (lease, at, until, token))
 
+    async def runs_on(self, lease: Lease, at: int, until: int, token: str | None = None) -> bool:
+        """Say that the attempt still runs although its lease is lost or it is in doubt: a sign of life until `until`.
+
+        Nothing is settled by it; but a probe's "it did not happen" is not taken from who has not seen it. False when
+        the attempt is settled.
+        """
+        return await self._writer.do(attempts.runs_on, (lease, at, until, token))
+
     async def finish(self, lease: Lease, outcome: Outcome, at: int, token: str | None = None) -> Execution:
         """Record how the attempt ended; also late, when it was in doubt. A claim's needs its token.
 
@@ -305,13 +396,46 @@ class Store:
         """
         return await self._writer.do(attempts.settle, (execution_id, happened, by, note, at))
 
-    async def settle_by_probe(self, execution_id: str, outcome: Outcome, at: int) -> bool:
-        """in_doubt → succeeded or failed, on the word of the tool's probe. False when it is not in doubt any more."""
-        return await self._writer.do(attempts.settle_by_probe, (execution_id, outcome, at))
+    async def settle_by_probe(self, execution_id: str, outcome: Outcome, at: int, seen: int | None = None) -> bool:
+        """in_doubt → succeeded or failed, on the word of the tool's probe.
+
+        `seen` is the last sign of life that the one who asked has seen (`Execution.lease_until`). False when the
+        execution is not in doubt any more, and for a `failed` when the attempt has given another sign since.
+        """
+        return await self._writer.do(attempts.settle_by_probe, (execution_id, outcome, at, seen))
+
+    async def doubts(self, limit: int = 1000) -> Doubts:
+        """Count what is in doubt, looking at the first `limit` at most."""
+        return await self._reader.read(attempts.doubts, limit)
 
     async def in_doubt(self, after: int = 0, limit: int = 500) -> list[tuple[int, Execution]]:
         """Return a page of executions in doubt, oldest first."""
         return await self.executions(after, limit, State.IN_DOUBT)
+
+    # Epochs
+
+    async def epoch(self) -> Epoch:
+        """Return the present epoch."""
+        return await self._reader.read(epochs.present)
+
+    async def raise_epoch(self, reason: str, actor: str, at: int) -> Epoch:
+        """Begin the next epoch, because the store may have gone back in time.
+
+        In the same commit every unstarted execution is held as `older_epoch`, and every lease is void: what is
+        started goes in doubt with the next sweep. Cancels, holds and lapses go on.
+        """
+        return await self._writer.do(epochs.begin, (reason, actor, at))
+
+    async def release_held(self, execution_id: str, *, actor: str, note: str | None, at: int) -> Execution:
+        """Bring an execution of an older epoch into the present one, due now. It may run, and may have run before.
+
+        Kept as a transition from its state to itself. Raises `NotFound`, or `NotAllowed` when nothing holds it.
+        """
+        return await self._writer.do(epochs.release, (execution_id, actor, note, at))
+
+    async def held_executions(self, after: int = 0, limit: int = 500) -> list[tuple[int, Execution]]:
+        """Return a page of executions that wait for a release, with their row numbers, oldest first."""
+        return await self._reader.read(epochs.held, after, limit)
 
     # The sweep
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from weakref import WeakSet
 
+from wakegate_schema.store.making import make_file
+
 
 class TurnLock:
     """A lock on two files beside the database, taken before every write transaction."""
@@ -54,9 +56,5 @@ os.register_at_fork(after_in_child=_close_in_child)
 
 
 def _open(path: Path, mode: int) -> int:
-    try:
-        made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    except FileExistsError:
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    os.fchmod(made, mode)
-    return made
+    make_file(path, mode)
+    return os.open(path, os.O_RDWR | os.O_CLOEXEC)

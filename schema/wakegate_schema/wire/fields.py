@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, StringConstraints, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, StringConstraints, ValidationInfo, WithJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from wakegate_schema import ids, strict_json, timestamps, urls
@@ -67,6 +67,11 @@ def _not_null(value: Any, info: ValidationInfo) -> Any:
     return value
 
 
+def _described(kind: str, pattern: str) -> dict[str, Any]:
+    """Return how JSON Schema says what the validator checks."""
+    return {"type": "string", "format": kind, "pattern": f"^{pattern}$"}
+
+
 class _FreeForm:
     """Keeps an object exactly: no value is converted, and what the maker changes later does not reach it."""
 
@@ -86,8 +91,12 @@ class _FreeForm:
 
 _CODE: Final = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 
-Uuid = Annotated[str, AfterValidator(_uuid)]
-Timestamp = Annotated[str, AfterValidator(_checked(timestamps.parse, "bad_timestamp"))]
+Uuid = Annotated[str, AfterValidator(_uuid), WithJsonSchema(_described("uuid", ids.PATTERN))]
+Timestamp = Annotated[
+    str,
+    AfterValidator(_checked(timestamps.parse, "bad_timestamp")),
+    WithJsonSchema(_described("date-time", timestamps.PATTERN)),
+]
 Duration = Annotated[str, AfterValidator(_checked(timestamps.duration, "bad_duration"))]
 WebhookUrl = Annotated[str, AfterValidator(_checked(urls.webhook_url, "bad_url"))]
 Secret = Annotated[SigningSecret, BeforeValidator(_secret)]

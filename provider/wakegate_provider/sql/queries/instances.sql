@@ -22,11 +22,31 @@ SELECT count(*) AS instances FROM instances WHERE deleted_at IS NULL
 -- A verified instance; the caller holds the transaction in which the key was found unused.
 INSERT INTO instances (
     instance_id, idempotency_key, given_name, name, created_at, credential_sha256, sealed_credential,
-    delivery_url, registration_id, sealed_secret
+    delivery_url, registration_id, sealed_secret, created_with
 ) VALUES (
     :instance_id, :idempotency_key, :given_name, :name, :created_at, :credential_sha256, :sealed_credential,
-    :delivery_url, :registration_id, :sealed_secret
+    :delivery_url, :registration_id, :sealed_secret, :created_with
 )
+
+-- name: update_by_key
+-- The update that this idempotency key made of the instance.
+SELECT submitted_sha256, result FROM updates
+WHERE instance_id = :instance_id AND idempotency_key = :idempotency_key
+
+-- name: insert_update
+-- An update with what its replay returns; runs in the transaction of the update itself.
+INSERT INTO updates (instance_id, idempotency_key, submitted_sha256, result, updated_at)
+VALUES (:instance_id, :idempotency_key, :submitted_sha256, :result, :updated_at)
+
+-- name: rename_instance
+-- Another name.
+UPDATE instances SET name = :name WHERE instance_id = :instance_id AND deleted_at IS NULL
+
+-- name: replace_delivery
+-- Another receiver, or none: what is queued goes there from the next attempt on.
+UPDATE instances
+SET delivery_url = :delivery_url, registration_id = :registration_id, sealed_secret = :sealed_secret
+WHERE instance_id = :instance_id AND deleted_at IS NULL
 
 -- name: delete_instance
 -- Leave the deletion record only: credential and secret are gone with this statement.
@@ -49,6 +69,6 @@ FROM (
 WHERE requests.request_id = numbered.request_id
 
 -- name: end_deliveries
--- Deletion ends delivery.
+-- Deletion, and the removal of the delivery, end what is queued.
 UPDATE notifications SET ended_at = :deleted_at
 WHERE instance_id = :instance_id AND made < wanted AND ended_at IS NULL

@@ -5,7 +5,8 @@ SELECT * FROM (
     SELECT event_id, instance_id, body, attempts, next_at, retry_until, delivery_url, registration_id, sealed_secret,
         row_number() OVER (PARTITION BY instance_id ORDER BY next_at, event_id) AS position
     FROM notifications JOIN instances USING (instance_id)
-    WHERE made < wanted AND ended_at IS NULL AND deleted_at IS NULL AND next_at <= :now
+    WHERE made < wanted AND ended_at IS NULL AND deleted_at IS NULL
+        AND delivery_url IS NOT NULL AND next_at <= :now
 )
 WHERE position <= :per_instance
 ORDER BY next_at
@@ -28,10 +29,10 @@ SET attempts = attempts + 1, last_result = :result, next_at = min(:next_at, retr
 WHERE event_id = :event_id AND made < wanted AND ended_at IS NULL
 
 -- name: redeliver
--- Want one more delivery, within the retry window and only while the instance lives.
+-- Want one more delivery, within the retry window and only while the instance lives and has a receiver.
 UPDATE notifications SET wanted = wanted + 1, next_at = :now, ended_at = NULL
 WHERE event_id = :event_id AND retry_until > :now
-    AND instance_id IN (SELECT instance_id FROM instances WHERE deleted_at IS NULL)
+    AND instance_id IN (SELECT instance_id FROM instances WHERE deleted_at IS NULL AND delivery_url IS NOT NULL)
 
 -- name: notification_by_id
 -- One notification.

@@ -1,6 +1,7 @@
 -- name: create_instances
 -- One row per instance, kept after deletion as the deletion record. The creation's idempotency key belongs to the
 -- one provisioner; credential and secret are sealed, because a replay returns the one and deliveries need the other.
+-- `created_with` is the SHA-256 of the creation's body, because an update changes the columns.
 CREATE TABLE instances (
     instance_id TEXT PRIMARY KEY,
     idempotency_key TEXT NOT NULL UNIQUE,
@@ -13,6 +14,7 @@ CREATE TABLE instances (
     delivery_url TEXT,
     registration_id TEXT,
     sealed_secret BLOB,
+    created_with BLOB,
     CHECK ((deleted_at IS NULL) = (credential_sha256 IS NOT NULL)),
     CHECK ((credential_sha256 IS NULL) = (sealed_credential IS NULL)),
     CHECK ((delivery_url IS NULL) = (registration_id IS NULL)),
@@ -102,3 +104,15 @@ CREATE TABLE notifications (
 -- name: create_notifications_owed
 -- The courier asks for what is owed, the soonest first.
 CREATE INDEX notifications_owed ON notifications (next_at, instance_id) WHERE made < wanted AND ended_at IS NULL
+
+-- name: create_updates
+-- One row per update of an instance, with what its replay returns. The body is kept as its SHA-256 only: the random
+-- secret in it makes that say nothing.
+CREATE TABLE updates (
+    instance_id TEXT NOT NULL REFERENCES instances (instance_id),
+    idempotency_key TEXT NOT NULL,
+    submitted_sha256 BLOB NOT NULL CHECK (length(submitted_sha256) = 32),
+    result BLOB NOT NULL,
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (instance_id, idempotency_key)
+) STRICT, WITHOUT ROWID

@@ -98,10 +98,12 @@ WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > 
 
 -- name: lease_release
 -- A due_at before the lease's end was set by a notification meanwhile: the execution is due now.
+-- An approval that could not be used yet is pinned: the trigger lets no later answer move its end.
 UPDATE execution
 SET due_at = CASE WHEN due_at < lease_until THEN MIN(due_at, :at) ELSE :due_at END,
     lease_until = NULL, lease_owner = CASE WHEN :pass_on THEN lease_owner END, problem = :problem,
-    tries = CASE WHEN :problem IS NULL THEN 0 ELSE tries + 1 END
+    tries = CASE WHEN :problem IS NULL THEN 0 ELSE tries + 1 END,
+    decided_at = COALESCE(decided_at, :decided_at), expires_at = COALESCE(expires_at, :expires_at)
 WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at
     AND state IN ('saved', 'submitting', 'waiting');
 
@@ -120,13 +122,16 @@ UPDATE execution SET request_id = :request_id, request_created_at = :created_at,
 WHERE execution_id = :execution_id;
 
 -- name: attached_waits
-UPDATE execution SET state = 'waiting', reason = NULL, actor = 'worker', problem = NULL, tries = 0, changed_at = :at
+UPDATE execution
+SET state = 'waiting', reason = NULL, actor = 'worker', tries = 0, changed_at = :at,
+    problem = CASE WHEN epoch < (SELECT MAX(number) FROM epoch) THEN problem END
 WHERE execution_id = :execution_id AND state = 'submitting';
 
 -- name: close_unstarted
 UPDATE execution
 SET state = :state, reason = :reason, actor = 'worker', problem = NULL, due_at = NULL, hold_until = NULL,
-    lease_until = NULL, lease_owner = NULL, decided_at = :decided_at, expires_at = :expires_at, note = :note,
+    lease_until = NULL, lease_owner = NULL, decided_at = COALESCE(decided_at, :decided_at),
+    expires_at = COALESCE(expires_at, :expires_at), note = :note,
     finished_at = :at, changed_at = :at, cancel_due_at = CASE WHEN :cancel THEN :at END, cancel_tries = 0
 WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at
     AND state IN ('saved', 'submitting', 'waiting');
@@ -136,16 +141,16 @@ UPDATE execution
 SET state = 'permitted', reason = 'approved', actor = 'worker', problem = NULL, tries = 0, due_at = NULL,
     lease_until = CASE runs WHEN 'worker' THEN lease_until END,
     lease_owner = CASE runs WHEN 'worker' THEN lease_owner END,
-    decided_at = :decided_at, expires_at = :expires_at, note = :note, changed_at = :at
+    decided_at = :decided_at, expires_at = :expires_at, note = :note, changed_at = :at, provider_ahead = :ahead
 WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at AND state = 'waiting'
-    AND runs = :runs AND :at < :expires_at;
+    AND runs = :runs AND :at < :expires_at AND epoch = (SELECT MAX(number) FROM epoch);
 
 -- name: start
 UPDATE execution
 SET state = 'started', reason = 'approved', actor = 'worker', started_at = :at, changed_at = :at,
     attempt_number = lease_number, lease_until = :until, hold_until = NULL
 WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at AND state = 'permitted'
-    AND runs = 'worker' AND :at < expires_at
+    AND runs = 'worker' AND :at < expires_at AND epoch = (SELECT MAX(number) FROM epoch)
 RETURNING *;
 
 -- name: claim
@@ -153,8 +158,8 @@ UPDATE execution
 SET state = 'started', reason = 'claimed', actor = 'harness', started_at = :at, changed_at = :at,
     claim_id = :claim_id, attempt_token_hash = :token_hash, lease_number = lease_number + 1,
     attempt_number = lease_number + 1, lease_until = :until, lease_owner = :claim_id, hold_until = NULL
-WHERE execution_id = :execution_id AND state = 'permitted' AND runs = 'harness' AND :at + :margin <= expires_at
-    AND :at < expires_at
+WHERE execution_id = :execution_id AND state = 'permitted' AND runs = 'harness' AND :at + :margin <= expires_at - provider_ahead
+    AND :at < expires_at - provider_ahead AND epoch = (SELECT MAX(number) FROM epoch)
 RETURNING *;
 
 -- name: claim_again
@@ -167,6 +172,12 @@ UPDATE execution SET lease_until = MAX(lease_until, :until)
 WHERE execution_id = :execution_id AND attempt_number = :number AND state = 'started' AND lease_until > :at
     AND attempt_token_hash IS :token_hash;
 
+-- name: attempt_runs_on
+-- In doubt, lease_until is a sign of life: who asks the tool's probe sees it change.
+UPDATE execution SET lease_until = CASE state WHEN 'in_doubt' THEN :until ELSE lease_until END
+WHERE execution_id = :execution_id AND attempt_number = :number AND state IN ('started', 'in_doubt')
+    AND attempt_token_hash IS :token_hash;
+
 -- name: attempt_finish
 UPDATE execution
 SET state = :state, reason = :reason, actor = :actor, result = :result, error = :error, changed_at = :at,
@@ -176,7 +187,8 @@ RETURNING *;
 
 -- name: settle
 UPDATE execution
-SET state = :state, reason = :reason, actor = :actor, resolution_note = :note, changed_at = :at, finished_at = :at
+SET state = :state, reason = :reason, actor = :actor, resolution_note = :note, changed_at = :at, finished_at = :at,
+    lease_until = NULL
 WHERE execution_id = :execution_id AND state = 'in_doubt'
 RETURNING *;
 
@@ -191,7 +203,8 @@ RETURNING execution_id;
 
 -- name: sweep_lapsed
 UPDATE execution
-SET state = 'lapsed', reason = 'not_claimed', actor = 'sweep', changed_at = :at, finished_at = :at, hold_until = NULL
+SET state = 'lapsed', reason = 'not_claimed', actor = 'sweep', problem = NULL, changed_at = :at, finished_at = :at,
+    hold_until = NULL
 WHERE number IN (
     SELECT number FROM execution WHERE state = 'permitted' AND expires_at <= :at ORDER BY expires_at LIMIT :limit
 )
@@ -214,3 +227,40 @@ UPDATE execution SET cancel_due_at = NULL WHERE execution_id = :execution_id;
 -- name: cancel_retry
 UPDATE execution SET cancel_due_at = :due_at, cancel_tries = cancel_tries + 1
 WHERE execution_id = :execution_id AND cancel_due_at IS NOT NULL;
+
+-- name: doubts
+-- No more than `limit` are looked at, however many there are.
+SELECT COUNT(*) AS count, MIN(changed_at) AS since FROM (
+    SELECT changed_at FROM execution
+    WHERE state = 'in_doubt' AND state IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt')
+    ORDER BY number LIMIT :limit
+);
+
+-- name: bring_forward_due
+-- What a clock that was ahead has put off, the latest first; a step begins where the one before has ended.
+UPDATE execution SET due_at = :at, lease_until = MIN(lease_until, :at)
+WHERE number IN (
+    SELECT number FROM execution
+    WHERE epoch = (SELECT MAX(number) FROM epoch) AND due_at > :beyond
+        AND (due_at, number) < (:before_at, :before_number)
+    ORDER BY due_at DESC, number DESC LIMIT :limit
+);
+
+-- name: bring_forward_page
+SELECT due_at, number FROM execution
+WHERE epoch = (SELECT MAX(number) FROM epoch) AND due_at > :beyond
+    AND (due_at, number) < (:before_at, :before_number)
+ORDER BY due_at DESC, number DESC LIMIT :limit;
+
+-- name: bring_forward_hinted
+UPDATE execution SET lease_until = :at
+WHERE epoch = (SELECT MAX(number) FROM epoch) AND due_at <= :at AND lease_until > :beyond;
+
+-- name: bring_forward_started
+UPDATE execution SET lease_until = :beyond WHERE state = 'started' AND lease_until > :beyond;
+
+-- name: bring_forward_held
+UPDATE execution SET hold_until = :beyond WHERE hold_until > :beyond;
+
+-- name: bring_forward_cancels
+UPDATE execution SET cancel_due_at = :at WHERE cancel_due_at > :beyond;

@@ -16,6 +16,24 @@ CREATE TABLE clock_mark (
     highest_at INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE clock_reset (
+    number INTEGER PRIMARY KEY,
+    host TEXT NOT NULL,
+    from_at INTEGER NOT NULL,
+    to_at INTEGER NOT NULL,
+    actor TEXT NOT NULL
+) STRICT;
+
+CREATE TRIGGER clock_reset_is_append_only BEFORE UPDATE ON clock_reset
+BEGIN
+    SELECT RAISE(ABORT, 'resets of a clock mark are append-only');
+END;
+
+CREATE TRIGGER clock_reset_is_kept BEFORE DELETE ON clock_reset
+BEGIN
+    SELECT RAISE(ABORT, 'resets of a clock mark are append-only');
+END;
+
 CREATE TABLE epoch (
     number INTEGER PRIMARY KEY,
     reason TEXT NOT NULL,
@@ -58,6 +76,8 @@ CREATE TABLE registration (
     verified_at INTEGER,
     retired_at INTEGER,
     superseded_until INTEGER CHECK (state <> 'superseded' OR superseded_until IS NOT NULL),
+    replacing INTEGER NOT NULL DEFAULT 0
+    CHECK (replacing = 0 OR (replacing = 1 AND state IN ('expected', 'verified') AND instance_id IS NOT NULL)),
     CHECK (state NOT IN ('verified', 'superseded') OR (instance_id IS NOT NULL AND verified_at IS NOT NULL)),
     CHECK (state <> 'retired' OR retired_at IS NOT NULL)
 ) STRICT;
@@ -65,6 +85,19 @@ CREATE TABLE registration (
 CREATE INDEX registration_instance ON registration (provider, instance_id);
 
 CREATE UNIQUE INDEX registration_expected_name ON registration (provider, name) WHERE state = 'expected';
+
+CREATE UNIQUE INDEX registration_replacing ON registration (provider, instance_id) WHERE replacing = 1;
+
+CREATE TRIGGER registration_goes_forward BEFORE UPDATE ON registration
+WHEN (new.state <> old.state AND (old.state || ' ' || new.state) NOT IN (
+        'expected verified', 'expected retired', 'verified superseded', 'verified retired', 'superseded retired'))
+    OR (old.replacing = 1 AND new.instance_id IS NOT old.instance_id)
+    OR new.replacing > old.replacing
+    OR (old.superseded_until IS NOT NULL
+        AND (new.superseded_until IS NULL OR new.superseded_until > old.superseded_until))
+BEGIN
+    SELECT RAISE(ABORT, 'a registration only goes forward');
+END;
 
 CREATE TABLE instance (
     provider TEXT NOT NULL,
@@ -183,6 +216,8 @@ CREATE TABLE execution (
     erased_at INTEGER,
     epoch INTEGER NOT NULL DEFAULT 1,
     released_at INTEGER,
+    release_note TEXT,
+    provider_ahead INTEGER NOT NULL DEFAULT 0,
     UNIQUE (provider, instance_id, idempotency_key),
     UNIQUE (provider, instance_id, request_id),
     FOREIGN KEY (provider, instance_id) REFERENCES instance (provider, instance_id),

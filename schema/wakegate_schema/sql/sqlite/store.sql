@@ -14,6 +14,18 @@ SELECT highest_at FROM clock_mark WHERE host = :host;
 INSERT INTO clock_mark (host, highest_at) VALUES (:host, :at)
 ON CONFLICT (host) DO UPDATE SET highest_at = MAX(highest_at, excluded.highest_at);
 
+-- name: clock_marks
+SELECT host, highest_at FROM clock_mark ORDER BY highest_at DESC;
+
+-- name: clock_mark_lower
+UPDATE clock_mark SET highest_at = :at WHERE host = :host;
+
+-- name: clock_reset_add
+INSERT INTO clock_reset (host, from_at, to_at, actor) VALUES (:host, :from_at, :at, :actor);
+
+-- name: clock_resets
+SELECT host, from_at, to_at, actor FROM clock_reset ORDER BY number;
+
 -- name: anomaly_note
 -- The same thing again only counts.
 INSERT INTO anomaly (kind, provider, instance_id, subject_id, detail, first_at, last_at)
@@ -39,7 +51,7 @@ DELETE FROM notification WHERE number IN (
 -- have to submit the call again to learn its request id, a wake tells the result.
 UPDATE execution
 SET arguments = NULL, context = NULL, reasoning = NULL, note = NULL, result = NULL, error = NULL,
-    resolution_note = NULL, erased_at = :at
+    resolution_note = NULL, release_note = NULL, erased_at = :at
 WHERE number IN (
     SELECT number FROM execution
     WHERE erased_at IS NULL AND finished_at IS NOT NULL AND finished_at <= :before AND cancel_due_at IS NULL
@@ -50,6 +62,8 @@ WHERE number IN (
 );
 
 -- name: erase_secrets
--- A retired registration answers for eight days; then nothing it signs is known.
+-- A retired registration answers for eight days; then nothing it signs is known. A superseded one is told apart from junk
+-- for as long after its overlap.
 UPDATE registration SET sealed_secret = x''
-WHERE state = 'retired' AND retired_at <= :before AND sealed_secret <> x'';
+WHERE ((state = 'retired' AND retired_at <= :before) OR (state = 'superseded' AND superseded_until <= :before))
+    AND sealed_secret <> x'';

@@ -18,3 +18,6 @@ WHERE wake_id = :wake_id AND state = 'owed';
 
 -- name: wakes_of_execution
 SELECT * FROM wake WHERE execution_id = :execution_id ORDER BY number;
+
+-- name: bring_forward_wakes
+UPDATE wake SET due_at = :at WHERE due_at > :beyond;

@@ -4,7 +4,7 @@ import hashlib
 import secrets
 from dataclasses import asdict
 
-from wakegate_schema.records import Approval, Claimed, Execution, Lease, Outcome
+from wakegate_schema.records import Approval, Claimed, Doubts, Execution, Lease, Outcome
 from wakegate_schema.states import State
 from wakegate_schema.store.errors import NotAllowed
 from wakegate_schema.store.transaction import Row, Transaction, each
@@ -15,32 +15,23 @@ _PERSON = "operator:"
 
 
 @each
-def permit(tx: Transaction, item: tuple[Lease, Approval, int]) -> bool:
+def permit(tx: Transaction, item: tuple[Lease, Approval, int, int]) -> bool:
     """waiting → permitted, for a harness to claim."""
-    lease, approval, at = item
-    return tx.change("permit", asdict(lease) | asdict(approval) | {"at": at, "runs": "harness"}) == 1
+    lease, approval, at, ahead = item
+    return tx.change("permit", asdict(lease) | asdict(approval) | {"at": at, "ahead": ahead, "runs": "harness"}) == 1
 
 
 @each
 def start(tx: Transaction, item: tuple[Lease, Approval, int, int]) -> Execution | None:
     """waiting → permitted → started, for the worker that holds the lease."""
     lease, approval, at, until = item
-    params = asdict(lease) | asdict(approval) | {"at": at, "until": until, "runs": "worker"}
+    params = asdict(lease) | asdict(approval) | {"at": at, "until": until, "ahead": 0, "runs": "worker"}
     if tx.change("permit", params) != 1:
         return None
     row = tx.first("start", params)
     if row is None:
         raise NotAllowed(f"execution {lease.execution_id} was permitted but could not be started")
     return mapping.execution(row)
-
-
-@each
-def mark_clock(tx: Transaction, item: tuple[str, int]) -> int:
-    """Raise the host's highest reading; return the one before."""
-    host, at = item
-    row = tx.first("clock_mark_read", {"host": host})
-    tx.change("clock_mark_raise", {"host": host, "at": at})
-    return 0 if row is None else row["highest_at"]
 
 
 @each
@@ -63,6 +54,13 @@ def renew(tx: Transaction, item: tuple[Lease, int, int, str | None]) -> bool:
     """Lengthen the lease of a running attempt."""
     lease, at, until, token = item
     return tx.change("attempt_renew", asdict(lease) | {"at": at, "until": until, "token_hash": _hash(token)}) == 1
+
+
+@each
+def runs_on(tx: Transaction, item: tuple[Lease, int, int, str | None]) -> bool:
+    """Note a sign of life of an attempt that is not settled."""
+    lease, at, until, token = item
+    return tx.change("attempt_runs_on", asdict(lease) | {"at": at, "until": until, "token_hash": _hash(token)}) == 1
 
 
 @each
@@ -99,14 +97,22 @@ def settle(tx: Transaction, item: tuple[str, bool, str, str, int]) -> Execution:
 
 
 @each
-def settle_by_probe(tx: Transaction, item: tuple[str, Outcome, int]) -> bool:
+def settle_by_probe(tx: Transaction, item: tuple[str, Outcome, int, int | None]) -> bool:
     """in_doubt → succeeded or failed, on the word of the tool's probe."""
-    execution_id, outcome, at = item
+    execution_id, outcome, at, seen = item
     row = executions.require(tx, execution_id)
     if row["state"] != State.IN_DOUBT or outcome.kind not in ("succeeded", "failed"):
         return False
+    if outcome.kind == "failed" and row["lease_until"] != seen:
+        return False  # it has given a sign of life since: it may happen yet
     _record(tx, row, outcome, _target(State.IN_DOUBT, outcome), at, actor="probe")
     return True
+
+
+def doubts(tx: Transaction, limit: int) -> Doubts:
+    """Count what is in doubt, up to a limit."""
+    row = tx.first("doubts", {"limit": limit})
+    return Doubts(0, None) if row is None else Doubts(row["count"], row["since"])
 
 
 def _hash(token: str | None) -> bytes | None:

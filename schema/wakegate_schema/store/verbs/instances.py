@@ -54,10 +54,20 @@ def set_credential(tx: Transaction, item: tuple[str, str, bytes, int | None, int
 
 
 @each
-def park(tx: Transaction, item: tuple[str, str, str, bytes]) -> None:
-    """Stop using the credential that was seen refused."""
+def park(tx: Transaction, item: tuple[str, str, str, bytes]) -> bool:
+    """Stop using the credential that was seen refused; say whether the instance is out of use now."""
     provider, instance_id, reason, seen = item
-    tx.change("instance_park", {"provider": provider, "instance_id": instance_id, "reason": reason, "seen": seen})
+    if tx.change("instance_park", {"provider": provider, "instance_id": instance_id, "reason": reason, "seen": seen}):
+        return True
+    return bool(require(tx, provider, instance_id)["state"] != "active")
+
+
+@each
+def reseal(tx: Transaction, item: tuple[str, str, bytes, bytes]) -> bool:
+    """Exchange the sealed credential that was seen for another sealing of it."""
+    provider, instance_id, seen, sealed = item
+    key = {"provider": provider, "instance_id": instance_id}
+    return tx.change("instance_reseal", key | {"seen": seen, "sealed": sealed}) == 1
 
 
 @each

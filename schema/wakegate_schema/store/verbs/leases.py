@@ -3,11 +3,11 @@
 from dataclasses import asdict
 
 from wakegate_schema import clock
-from wakegate_schema.records import Closing, Execution, Lease, RequestIdentity, Swept
+from wakegate_schema.records import Approval, Closing, Execution, Lease, RequestIdentity, Swept
 from wakegate_schema.states import HOLD_LOST
 from wakegate_schema.store.errors import InvariantViolated
 from wakegate_schema.store.transaction import Transaction, each
-from wakegate_schema.store.verbs import executions, mapping
+from wakegate_schema.store.verbs import epochs, executions, mapping
 
 HEAD_START = 2 * clock.SECOND
 """How long everybody else may lease an execution before the owner that passed it on."""
@@ -36,10 +36,14 @@ def keep(tx: Transaction, item: tuple[Lease, int, int]) -> bool:
 
 
 @each
-def release(tx: Transaction, item: tuple[Lease, int, str | None, int, bool]) -> bool:
-    """Give a lease back."""
-    lease, due_at, problem, at, pass_on = item
-    params = asdict(lease) | {"due_at": due_at, "problem": problem, "at": at, "pass_on": pass_on}
+def release(tx: Transaction, item: tuple[Lease, int, str | None, int, bool, Approval | None]) -> bool:
+    """Give a lease back, and pin the approval that could not be used yet."""
+    lease, due_at, problem, at, pass_on, approval = item
+    params = asdict(lease) | {
+        "due_at": due_at, "problem": problem, "at": at, "pass_on": pass_on,
+        "decided_at": None if approval is None else approval.decided_at,
+        "expires_at": None if approval is None else approval.expires_at,
+    }  # fmt: skip
     return tx.change("lease_release", params) == 1
 
 
@@ -53,7 +57,7 @@ def begin_submission(tx: Transaction, item: tuple[Lease, str | None, int]) -> bo
 
 @each
 def attach(tx: Transaction, item: tuple[str, RequestIdentity, int]) -> Execution:
-    """Record the request's identity in any state; submitting → waiting."""
+    """Record the request's identity in any state; submitting → waiting. An older one's execution is held."""
     execution_id, request, at = item
     row = executions.require(tx, execution_id)
     key = {"provider": row["provider"], "instance_id": row["instance_id"], "request_id": request.request_id}
@@ -66,6 +70,7 @@ def attach(tx: Transaction, item: tuple[str, RequestIdentity, int]) -> Execution
     attached = tx.change("attached_waits", {"execution_id": execution_id, "at": at}) == 1
     if attached and tx.first("notification_unhandled", key):
         tx.change_rows("executions_make_due", [tuple(key.values())], at)
+    epochs.hold_if_older(tx, execution_id)
     return executions.one(tx, execution_id)
 
 

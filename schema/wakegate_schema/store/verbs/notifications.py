@@ -86,6 +86,9 @@ def unhandled(tx: Transaction, provider: str, instance_id: str, request_id: str)
 def _speaks_for(registration: Row | None, arrival: Arrival) -> bool:
     if registration is None or registration["instance_id"] != arrival.instance_id:
         return False
+    until = registration["superseded_until"]
+    if until is not None and arrival.received_at >= until:
+        return False
     if registration["state"] == "retired":
         return bool(arrival.received_at < registration["retired_at"] + KEPT)
     return registration["state"] in ("verified", "superseded")
@@ -139,4 +142,5 @@ def _insert(tx: Transaction, new: list[_New]) -> None:
     )  # fmt: skip
     waiting = [(a.provider, a.instance_id, a.request_id) for a, state, _ in new if state == "received"]
     if waiting:
-        tx.change_rows("executions_make_due", waiting, min(a.received_at for a, _, _ in new))
+        # Due since the decision, should this clock be ahead of the worker's.
+        tx.change_rows("executions_make_due", waiting, min(min(a.received_at, a.created_at) for a, _, _ in new))

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from wakegate_schema.records import Binding, Challenge, Registration
-from wakegate_schema.store.errors import NotAllowed
+from wakegate_schema.store.errors import NotAllowed, NotFound
 from wakegate_schema.store.transaction import Row, Transaction, each
 from wakegate_schema.store.verbs.mapping import record
 
@@ -17,6 +17,8 @@ def add(tx: Transaction, registration: Registration) -> None:
         "registration_expected_name", {"provider": registration.provider, "name": registration.name}
     ):
         raise NotAllowed(f"another registration named {registration.name} is still expected at {registration.provider}")
+    if registration.replacing:
+        _require_replaceable(tx, registration)
     tx.change("registration_add", asdict(registration))
 
 
@@ -33,6 +35,8 @@ def bind(tx: Transaction, challenge: Challenge) -> Binding:
         return Binding("unknown_registration")
     if row["state"] == "retired":
         return Binding("registration_retired")
+    if row["state"] == "superseded" and row["superseded_until"] <= challenge.at:
+        return Binding("registration_superseded")
     if row["instance_id"] == challenge.instance_id and row["state"] in ("verified", "superseded"):
         return Binding(None)
     if row["state"] == "expected" and row["expected_until"] <= challenge.at:
@@ -54,10 +58,48 @@ def bind(tx: Transaction, challenge: Challenge) -> Binding:
 
 
 @each
+def put_in_force(tx: Transaction, item: tuple[str, int]) -> int:
+    """Let a verified replacement take the place of every other registration of its instance."""
+    registration_id, until = item
+    row = tx.first("registration", {"registration_id": registration_id})
+    if row is None:
+        raise NotFound(f"there is no registration {registration_id}; see `wakegate instance show`")
+    if row["state"] != "verified":
+        raise NotAllowed(f"registration {registration_id} is {row['state']}: the receiver has not verified it")
+    if not row["replacing"]:
+        return 0
+    key = {"provider": row["provider"], "instance_id": row["instance_id"], "until": until}
+    tx.change("registrations_end_sooner", key)
+    superseded = tx.change("registrations_supersede", key | {"registration_id": registration_id})
+    tx.change("registration_in_force", {"registration_id": registration_id})
+    return superseded
+
+
+@each
+def reseal(tx: Transaction, item: tuple[str, bytes, bytes]) -> bool:
+    """Exchange the sealed secret that was seen for another sealing of it."""
+    registration_id, seen, sealed = item
+    return tx.change("registration_reseal", {"registration_id": registration_id, "seen": seen, "sealed": sealed}) == 1
+
+
+@each
 def retire(tx: Transaction, registration_and_time: tuple[str, int]) -> None:
     """Give up a registration."""
     registration_id, at = registration_and_time
     tx.change("registration_retire", {"registration_id": registration_id, "at": at})
+
+
+def _require_replaceable(tx: Transaction, registration: Registration) -> None:
+    key = {"provider": registration.provider, "instance_id": registration.instance_id}
+    instance = tx.first("instance", key)
+    if instance is None or instance["state"] == "retired":
+        raise NotAllowed(f"there is no instance {registration.instance_id} whose registration could be replaced")
+    other = tx.first("registration_replacing", key)
+    if other is not None:
+        raise NotAllowed(
+            f"registration {other['registration_id']} is replacing the one of {registration.name} already;"
+            " run `wakegate instance rotate` again to finish that"
+        )
 
 
 def _is_fixed(tx: Transaction, row: Row) -> bool:

@@ -39,6 +39,13 @@ ALTER TABLE execution ADD COLUMN epoch INTEGER NOT NULL DEFAULT 1;
 
 ALTER TABLE execution ADD COLUMN released_at INTEGER;
 
+ALTER TABLE execution ADD COLUMN release_note TEXT;
+
+-- By how much the provider's clock was ahead of this one at the permission: the claim, which sees only this one,
+-- has that much less time (DESIGN, the start, step 7).
+
+ALTER TABLE execution ADD COLUMN provider_ahead INTEGER NOT NULL DEFAULT 0;
+
 DROP INDEX execution_due;
 
 CREATE INDEX execution_due ON execution (epoch, due_at) WHERE due_at IS NOT NULL;
@@ -47,3 +54,41 @@ CREATE INDEX execution_due ON execution (epoch, due_at) WHERE due_at IS NOT NULL
 
 ALTER TABLE registration ADD COLUMN superseded_until INTEGER
 CHECK (state <> 'superseded' OR superseded_until IS NOT NULL);
+
+-- At most one rotation of an instance is unfinished, and nothing of a registration ever goes back.
+
+ALTER TABLE registration ADD COLUMN replacing INTEGER NOT NULL DEFAULT 0
+CHECK (replacing = 0 OR (replacing = 1 AND state IN ('expected', 'verified') AND instance_id IS NOT NULL));
+
+CREATE UNIQUE INDEX registration_replacing ON registration (provider, instance_id) WHERE replacing = 1;
+
+CREATE TRIGGER registration_goes_forward BEFORE UPDATE ON registration
+WHEN (new.state <> old.state AND (old.state || ' ' || new.state) NOT IN (
+        'expected verified', 'expected retired', 'verified superseded', 'verified retired', 'superseded retired'))
+    OR (old.replacing = 1 AND new.instance_id IS NOT old.instance_id)
+    OR new.replacing > old.replacing
+    OR (old.superseded_until IS NOT NULL
+        AND (new.superseded_until IS NULL OR new.superseded_until > old.superseded_until))
+BEGIN
+    SELECT RAISE(ABORT, 'a registration only goes forward');
+END;
+
+-- Every reset of a host's clock mark, for good.
+
+CREATE TABLE clock_reset (
+    number INTEGER PRIMARY KEY,
+    host TEXT NOT NULL,
+    from_at INTEGER NOT NULL,
+    to_at INTEGER NOT NULL,
+    actor TEXT NOT NULL
+) STRICT;
+
+CREATE TRIGGER clock_reset_is_append_only BEFORE UPDATE ON clock_reset
+BEGIN
+    SELECT RAISE(ABORT, 'resets of a clock mark are append-only');
+END;
+
+CREATE TRIGGER clock_reset_is_kept BEFORE DELETE ON clock_reset
+BEGIN
+    SELECT RAISE(ABORT, 'resets of a clock mark are append-only');
+END;

@@ -1,0 +1,123 @@
+"""Backups: one file that holds the store as it was at one moment, made while others write."""
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from wakegate_schema.store import backup_mark
+from wakegate_schema.store.errors import BackupUnusable
+from wakegate_schema.store.file import wal_path
+from wakegate_schema.store.interruption import SIDE_FILES, sync, sync_folder
+from wakegate_schema.store.queries import load
+from wakegate_schema.store.sqlite import connect
+from wakegate_schema.store.transaction import Transaction
+
+STEP_PAGES = 256
+"""Pages copied between two looks at the progress: a mebibyte."""
+
+Progress = Callable[[int, int], None]
+"""Told how many pages are copied, of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A backup that was made."""
+
+    file: Path
+    size: int
+    """Bytes."""
+    wal_before: int
+    wal_after: int
+    """Bytes of the store's WAL; nothing of it can be taken into the file while a backup is made."""
+
+
+def back_up(database: Path, file: Path, *, at: int, force: bool = False, progress: Progress) -> Backup:
+    """Write a consistent copy of a store, marked as a backup, and give it its name once it is whole and on disk.
+
+    The store is read as it is when this begins; who writes meanwhile is not held up, but the WAL grows.
+
+    Args:
+        database: a store's file, which the caller has open as a `Store`.
+        file: the backup's, readable for its owner alone.
+        at: wall clock, µs.
+        force: replace a file that is there.
+        progress: told how far it is.
+
+    Raises:
+        BackupUnusable: no backup can be written there, or what was written is damaged.
+        OSError: the same, from the system. There is no file then.
+    """
+    file = file.absolute()
+    _check_name(database, file, force)
+    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", suffix=".partial", dir=file.parent)
+    os.close(descriptor)
+    draft = Path(name)
+    try:
+        before = _size(wal_path(database))
+        _copy(database, draft, at, progress)
+        after = _size(wal_path(database))
+        sync(draft)
+        _name(draft, file, force)
+        sync_folder(file)
+        return Backup(file, _size(file), before, after)
+    except sqlite3.Error as error:
+        raise BackupUnusable(f"the backup could not be made: {error}; there is none") from error
+    finally:
+        for end in ("", *SIDE_FILES):
+            draft.with_name(draft.name + end).unlink(missing_ok=True)
+
+
+def _check_name(database: Path, file: Path, force: bool) -> None:
+    if backup_mark.is_marked(database):
+        raise BackupUnusable(f"{database} is a backup itself; copy the file")
+    if not file.parent.is_dir():
+        raise BackupUnusable(f"the folder {file.parent} does not exist; make it first")
+    real = database.resolve()
+    if file.resolve() in {real.with_name(real.name + end) for end in ("", *SIDE_FILES)} or file.is_dir():
+        raise BackupUnusable(f"{file} is a folder, or a file of the store itself; name another")
+    if not force:
+        _check_free(file)
+
+
+def _check_free(file: Path) -> None:
+    if os.path.lexists(file):
+        raise BackupUnusable(f"{file} is there already; name another, or give --force to replace it")
+
+
+def _copy(database: Path, draft: Path, at: int, progress: Progress) -> None:
+    queries = load("wakegate_schema", "sql/sqlite")
+    with closing(sqlite3.connect(draft, isolation_level=None)) as target:
+        target.execute("PRAGMA synchronous = OFF")  # it is synced once, when it is whole
+        with closing(connect(database, read_only=True)) as source:
+            source.execute("BEGIN")  # one snapshot: no writer makes it begin again
+            Transaction(source, queries).first("epoch_present")
+            source.backup(target, pages=STEP_PAGES, progress=lambda _, left, total: progress(total - left, total))
+        target.execute("PRAGMA journal_mode = DELETE")  # one file, which can be read where nothing can be written
+        target.execute(f"PRAGMA application_id = {backup_mark.APPLICATION_ID}")
+        Transaction(target, queries).change("backup_mark", {"at": at})
+        ((verdict,), *_) = target.execute("PRAGMA quick_check").fetchall()
+    if verdict != "ok" or not backup_mark.is_marked(draft):
+        raise BackupUnusable(f"the backup is damaged, so it was not kept ({verdict}); run `wakegate db check`")
+
+
+def _name(draft: Path, file: Path, force: bool) -> None:
+    """Give the file its name, in one step; without force not over another that came meanwhile."""
+    if not force:
+        try:
+            os.link(draft, file)
+        except FileExistsError:
+            _check_free(file)
+            raise
+        except OSError:  # a filesystem without hard links
+            _check_free(file)
+        else:
+            return
+    draft.replace(file)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

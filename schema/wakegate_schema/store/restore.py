@@ -1,0 +1,269 @@
+"""Restoring: another file takes the store's place, in a new epoch, so that nothing starts again by itself.
+
+The new file is built and checked beside the store, in a folder of its own, before anything is touched. Then the
+store's files are moved aside and the new one gets its name, under a marker that nobody opens the store beside: a crash
+at any step leaves the old store, the new one, or one that is refused until the restore is run again.
+"""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from wakegate_schema import clock, timestamps
+from wakegate_schema.records import Epoch
+from wakegate_schema.store import backup_mark, interruption, migrations, placement
+from wakegate_schema.store.engine import SqliteEngine
+from wakegate_schema.store.errors import BackupUnusable, ClockBehind, StoreInUse
+from wakegate_schema.store.interruption import SIDE_FILES, Moving, sync
+from wakegate_schema.store.presence import Presence
+from wakegate_schema.store.queries import load
+from wakegate_schema.store.sqlite import create, is_busy, translate
+from wakegate_schema.store.transaction import Transaction
+from wakegate_schema.store.verbs import epochs
+
+RESTORED = "restored"
+"""The reason of an epoch that a restore began."""
+CLOCK_TOLERANCE = epochs.CLOCKS_DIFFER
+"""How much later than this host's clock a backup may have been made, or the store used, µs."""
+
+Step = Callable[[str], None]
+"""Told of each step before it is taken: what comes next, in a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a restore came to."""
+
+    epoch: Epoch
+    """The new one."""
+    made_at: int | None
+    """When the backup was made, µs; None for a store's file that is no backup."""
+    aside: Path | None
+    """Where the store is kept that was there before."""
+
+
+def restore(database: Path, file: Path, *, actor: str, at: int, step: Step) -> Restored:
+    """Put a backup, or another store's file, in the place of the store.
+
+    Args:
+        database: where the store's file lies, or is to lie.
+        file: what to restore; it is only read.
+        actor: who does it.
+        at: wall clock, µs: when the new epoch begins.
+        step: told of every step.
+
+    Raises:
+        StoreInUse: somebody has the store open; nothing was changed.
+        BackupUnusable: the file is damaged, or no store; nothing was changed.
+        ClockBehind: this host's clock is behind the time of the file or of the store; nothing was changed.
+        StoreOutdated: a newer program has made the file; nothing was changed.
+        StoreMisplaced: a store may not lie there, or root would make it another user's.
+        StoreUnavailable, OSError: reading or writing failed.
+    """
+    database = database.absolute().resolve()
+    placement.check(database)
+    placement.check_creator(database)
+    presence = Presence.alone(database)
+    work = _Restore(database, file.resolve(), actor, at, step)
+    try:
+        return work.run()
+    except sqlite3.Error as error:
+        raise translate(error, database) from error
+    finally:
+        work.tidy()
+        presence.close()
+
+
+class _Restore:
+    """One restore, while nobody else has the store."""
+
+    def __init__(self, database: Path, file: Path, actor: str, at: int, step: Step) -> None:
+        self._database = database
+        self._file = file
+        self._actor = actor
+        self._at = at
+        self._step = step
+        self._queries = load("wakegate_schema", "sql/sqlite")
+        self._work = database.with_name(database.name + "-restore")
+        self._new = self._work / "new.db"
+
+    def run(self) -> Restored:
+        """Take every step, in this order."""
+        self._resume()
+        made_at = self._build()
+        highest = self._settle_old()
+        epoch = self._raise_epoch(highest)
+        self._finish_new()
+        aside = self._swap()
+        self._step("tidy")
+        return Restored(epoch, made_at, aside)
+
+    def tidy(self) -> None:
+        """Remove what was only for the work; what an interrupted one has left is removed by the next."""
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self._work)
+
+    def _resume(self) -> None:
+        """Undo what an interrupted restore has left."""
+        self._step("resume")
+        moving = interruption.interrupted(self._database)
+        if moving is not None:
+            moving.undo()
+        self.tidy()
+
+    def _build(self) -> int | None:
+        """Copy and check the file, bring the copy up to date; return when the backup was made."""
+        self._step("copy")
+        if not self._file.is_file():
+            raise BackupUnusable(f"there is no file {self._file}; nothing was changed")
+        self._work.mkdir(mode=0o700)
+        create(self._new)
+        try:
+            self._copy()
+            self._step("check")
+            made_at = self._check()
+        except sqlite3.DatabaseError as error:
+            raise BackupUnusable(f"{self._file} cannot be restored: {error}; nothing was changed") from error
+        self._step("migrate")
+        engine = SqliteEngine(self._new, self._queries)
+        try:
+            migrations.migrate(engine, clock.now())
+        finally:
+            engine.close()
+        return made_at
+
+    def _copy(self) -> None:
+        with closing(sqlite3.connect(self._new, isolation_level=None)) as target:
+            target.execute("PRAGMA synchronous = OFF")  # it is synced before it gets its name
+            with closing(sqlite3.connect(_uri(self._file), uri=True, isolation_level=None)) as source:
+                source.backup(target)
+            target.execute("PRAGMA journal_mode = DELETE")
+            target.execute("PRAGMA application_id = 0")
+
+    def _check(self) -> int | None:
+        with closing(sqlite3.connect(self._new, isolation_level=None)) as connection:
+            connection.row_factory = sqlite3.Row
+            transaction = Transaction(connection, self._queries)
+            ((verdict,), *_) = connection.execute("PRAGMA integrity_check").fetchall()
+            if verdict != "ok" or connection.execute("PRAGMA foreign_key_check").fetchall():
+                raise BackupUnusable(f"{self._file} is damaged ({verdict}); nothing was changed; take another backup")
+            tables = {row["name"] for row in transaction.all("examine_schema")}
+            if "migration" not in tables:
+                raise BackupUnusable(f"{self._file} is no wakegate store; nothing was changed")
+            applied = {row["number"] for row in transaction.all("migrations_applied")}
+            migrations.refuse_newer(applied, migrations.available())
+            mark = transaction.first("backup_made_at") if "backup" in tables else None
+        made_at = None if mark is None else mark["made_at"]
+        self._check_clock(made_at or 0, f"{self._file} was made")
+        return made_at
+
+    def _check_clock(self, seen: int, what: str) -> None:
+        if seen > self._at + CLOCK_TOLERANCE:
+            raise ClockBehind(
+                f"{what} at {timestamps.render(seen)}, a time that this host's clock has not reached; correct the clock"
+                " (`wakegate clock reset` if it was wrong then); nothing was changed"
+            )
+
+    def _settle_old(self) -> int:
+        """Take the old store's WAL into its file, so that one file has it all; return its epoch, 0 if unknown.
+
+        A clock behind what that store has seen would have the new epoch begin before calls that have run.
+
+        One that SQLite cannot open is left as it is, and so is a backup that was copied here: a WAL beside that
+        is another store's.
+        """
+        self._step("settle")
+        if not self._database.exists() or backup_mark.is_marked(self._database):
+            return 0
+        uri = f"{self._database.as_uri()}?mode=rw"
+        try:
+            with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=1)) as old:
+                old.row_factory = sqlite3.Row
+                ((mode,),) = old.execute("PRAGMA journal_mode = DELETE").fetchall()
+                if mode != "delete":
+                    raise _in_use(self._database)
+                transaction = Transaction(old, self._queries)
+                for mark in transaction.all("clock_marks"):
+                    self._check_clock(mark["highest_at"], f"the store at {self._database} was used")
+                return epochs.present(transaction).number
+        except sqlite3.DatabaseError as error:
+            if is_busy(error):
+                raise _in_use(self._database) from error
+            return 0
+
+    def _raise_epoch(self, highest: int) -> Epoch:
+        """Begin an epoch that neither store has had, and take the mark away, in one commit."""
+        self._step("raise")
+        engine = SqliteEngine(self._new, self._queries)
+        try:
+            with engine.transaction() as transaction:
+                (epoch,) = epochs.begin(transaction, [(RESTORED, self._actor, self._at)])
+                while epoch.number <= highest:
+                    (epoch,) = epochs.begin(transaction, [(RESTORED, self._actor, self._at)])
+                transaction.change("backup_unmark")
+                return epoch
+        finally:
+            engine.close()
+
+    def _finish_new(self) -> None:
+        """Leave one whole file, on disk, for those whose the old one was."""
+        self._step("finish")
+        with closing(sqlite3.connect(self._new, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")
+        if self._database.exists():
+            old, new = self._database.stat(), self._new.stat()
+            if new.st_gid != old.st_gid or (os.geteuid() == 0 and new.st_uid != old.st_uid):
+                os.chown(self._new, old.st_uid if os.geteuid() == 0 else -1, old.st_gid)
+            self._new.chmod(old.st_mode & 0o777)
+        sync(self._new)
+
+    def _swap(self) -> Path | None:
+        """Move the old store aside and give the new one its name."""
+        aside = _free_name(self._database, self._at)
+        moving = Moving(self._database, aside, was_there=self._database.exists())
+        self._step("mark")
+        moving.begin(self._work)
+        try:
+            self._step("move")
+            for name in moving.move():
+                self._step(f"moved {name[len(self._database.name) :] or 'database'}")
+            self._step("name")
+            self._new.rename(self._database)
+        except BaseException:
+            moving.undo()
+            raise
+        self._step("unmark")
+        moving.end()
+        return aside if aside.exists() else None
+
+
+def _uri(file: Path) -> str:
+    """Return how to open what is to be restored, so that it is only read and nothing is left beside it.
+
+    A backup is whole in itself; so is a store's file without a WAL. A WAL that lies beside is a part of it.
+    """
+    whole = backup_mark.is_marked(file) or not any(
+        file.with_name(file.name + end).exists() for end in SIDE_FILES if end != "-shm"
+    )
+    return f"{file.as_uri()}?mode=ro{'&immutable=1' if whole else ''}"
+
+
+def _free_name(database: Path, at: int) -> Path:
+    """Return a dated name that nothing in the folder has."""
+    moment = timestamps.render(at)[:19].replace("-", "").replace(":", "")
+    name, number = f"{database.name}-replaced-{moment}Z", 1
+    taken = {path.name for path in database.parent.iterdir()}
+    while any(f"{name}{end}" in taken for end in ("", *SIDE_FILES)):
+        number += 1
+        name = f"{database.name}-replaced-{moment}Z-{number}"
+    return database.with_name(name)
+
+
+def _in_use(database: Path) -> StoreInUse:
+    return StoreInUse(
+        f"the store at {database} is open in another program, a sqlite3 shell perhaps; close it, then run this again"
+    )

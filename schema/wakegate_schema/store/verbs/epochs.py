@@ -1,0 +1,60 @@
+"""Epochs: a store that may have gone back in time starts nothing of before by itself (DESIGN, "Store and queue")."""
+
+from wakegate_schema import clock
+from wakegate_schema.records import Epoch, Execution
+from wakegate_schema.states import OLDER_EPOCH
+from wakegate_schema.store.errors import NotAllowed
+from wakegate_schema.store.transaction import Transaction, each
+from wakegate_schema.store.verbs import executions, mapping
+
+RELEASED = "released"
+"""The reason of the transition by which an operator brings an execution into the present epoch."""
+CLOCKS_DIFFER = 300 * clock.SECOND
+"""How far the provider's clock may be from this host's: a request made so soon after the epoch began, by its
+`created_at`, may have been made before."""
+
+
+def present(tx: Transaction) -> Epoch:
+    """Return the present one."""
+    (row,) = tx.all("epoch_present")
+    return mapping.record(Epoch, row)
+
+
+@each
+def begin(tx: Transaction, item: tuple[str, str, int]) -> Epoch:
+    """Begin the next one; hold whatever has not started."""
+    reason, actor, at = item
+    tx.change("epoch_raise", {"reason": reason, "actor": actor, "at": at})
+    tx.change("epoch_hold_older", {"problem": OLDER_EPOCH})
+    tx.change("epoch_end_attempts", {"at": at})
+    return present(tx)
+
+
+def hold_if_older(tx: Transaction, execution_id: str) -> bool:
+    """Put an execution whose request is as old as another epoch into that one; return whether it was."""
+    params = {"execution_id": execution_id, "problem": OLDER_EPOCH, "margin": CLOCKS_DIFFER}
+    return tx.change("epoch_hold_attached", params) == 1
+
+
+@each
+def release(tx: Transaction, item: tuple[str, str, str | None, int]) -> Execution:
+    """Bring an execution into the present epoch, on a person's word."""
+    execution_id, actor, note, at = item
+    row = tx.first("epoch_release", {"execution_id": execution_id, "note": note, "at": at})
+    if row is None:
+        found = executions.one(tx, execution_id)
+        raise NotAllowed(
+            f"execution {execution_id} is {found.state} and waits for no release; nothing was changed",
+            reason="not_held",
+        )
+    tx.change(
+        "epoch_note_release",
+        {"execution_id": execution_id, "state": row["state"], "reason": RELEASED, "actor": actor, "at": at},
+    )
+    return executions.one(tx, execution_id)
+
+
+def held(tx: Transaction, after: int, limit: int) -> list[tuple[int, Execution]]:
+    """Return a page of those that wait for a release, oldest first, with row numbers."""
+    found = tx.all("executions_held", {"after": after, "limit": limit})
+    return [(row["number"], mapping.execution(row)) for row in found]

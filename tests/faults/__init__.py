@@ -1,0 +1,1 @@
+"""Every fault point, broken in real processes."""

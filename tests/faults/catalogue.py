@@ -1,0 +1,205 @@
+"""The catalogue: every fault point that a program can reach, derived from the code that reaches it."""
+
+import ast
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, NoReturn, get_args
+
+from faults import tools
+from wakegate_receiver import messages
+from wakegate_schema.settings import Settings
+from wakegate_schema.store import store
+from wakegate_worker import outbound
+from wakegate_worker.tool_modules import load_tools
+
+ROOT: Final = Path(__file__).parents[2]
+PACKAGES: Final = {
+    "worker": "wakegate_worker",
+    "receiver": "wakegate_receiver",
+    "harness": "wakegate_adapter",
+}
+"""The package that each program adds to the schema."""
+
+
+def points(program: str) -> set[str]:
+    """Return the name of every point that the program can reach.
+
+    Raises LookupError for a place in the code whose callers nobody derives here.
+    """
+    found: set[str] = set()
+    for place in places(program):
+        if place not in CALLERS:
+            raise LookupError(f"nothing says who reaches {place}; add its callers")
+        found |= {f"{place}:{caller}" for caller in CALLERS[place](program)}
+    return found
+
+
+def places(program: str) -> set[str]:
+    """Return the places in the wrappers that the program goes through, as the calls in the code name them."""
+    return {
+        argument
+        for tree in (*_trees("wakegate_schema"), *_trees(PACKAGES[program]))
+        for call in _calls(tree)
+        if ast.unparse(call.func) in ("fault_points.reach", "fault_points.passing", "_reach")
+        for argument in [ast.literal_eval(call.args[0]) if isinstance(call.args[0], ast.Constant) else None]
+        if argument is not None
+    }
+
+
+def writes(program: str) -> set[str]:
+    """Return the verbs that change the store and that the program uses, and the migration where it migrates."""
+    return _verbs(program, "_writer") | ({"migrations.migrate"} if _migrates(program) else set())
+
+
+def reads(program: str) -> set[str]:
+    """Return the verbs that read the store and that the program uses, those of the opening included."""
+    (opening,) = (tree for tree in _trees("wakegate_schema.store") if "async def open_store" in ast.unparse(tree))
+    opened = [call.args[0] for call in _calls(opening) if ast.unparse(call.func) == "reader.read"]
+    return _verbs(program, "_reader") | {f"opening.{ast.unparse(verb)}" for verb in opened}
+
+
+def files(program: str) -> set[str]:
+    """Return the names of the files that the program makes: the store's, where it makes one, and its own."""
+    settings = Settings.model_validate({"database": f"sqlite:///{ROOT}/wakegate.db"})
+    source = "".join(ast.unparse(tree) for tree in _trees(PACKAGES[program]))
+    used = set(re.findall(r"\w+_path", source))
+    used |= {f"{service}_key_path" for service in re.findall(r"ServiceKey\.(\w+)", source)}
+    made = _store_files(settings.database_path.name) if _migrates(program) else set()
+    for name, value in vars(Settings).items():
+        if isinstance(value, property) and name.endswith("_path") and name != "database_path":
+            made |= {getattr(settings, name).name} if name in used else set()
+    return made
+
+
+def _store_files(database: str) -> set[str]:
+    """The database and the files beside it, named `DATABASE-something`, that are made by the same hand."""
+    suffixes = {
+        node.right.value
+        for tree in _trees("wakegate_schema.store")
+        if any(ast.unparse(call.func) == "make_file" for call in _calls(tree))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp)
+        and isinstance(node.right, ast.Constant)
+        and isinstance(node.right.value, str)
+        and node.right.value.startswith("-")
+        and ast.unparse(node.left).endswith(".name")
+    }
+    return {database} | {f"{database}{suffix}" for suffix in suffixes}
+
+
+def _kinds(_program: str) -> set[str]:
+    return {messages.VERIFICATION, messages.NOTIFICATION}
+
+
+def _answers(program: str) -> set[str]:
+    return _kinds(program) | {"refusal"}
+
+
+def _exchanges(_program: str) -> set[str]:
+    return set(get_args(outbound.Caller))
+
+
+def _work(_program: str) -> set[str]:
+    """The streams of work: the name that each pump is given."""
+    return {
+        ast.literal_eval(call.args[0])
+        for tree in _trees("wakegate_worker")
+        for call in _calls(tree)
+        if ast.unparse(call.func) == "Pump"
+    }
+
+
+def _tools(program: str) -> set[str]:
+    return {"hold"} if program == "harness" else set(load_tools([tools.__name__]))
+
+
+def _ending(program: str) -> set[str]:
+    """The tools that return: one declared not to never comes to its end."""
+    if program == "harness":
+        return _tools(program)
+    found = load_tools([tools.__name__]).items()
+    return {name for name, tool in found if inspect.get_annotations(tool.function)["return"] is not NoReturn}
+
+
+def _probes(_program: str) -> set[str]:
+    return {name for name, tool in load_tools([tools.__name__]).items() if tool.probe is not None}
+
+
+CALLERS: Final[dict[str, Callable[[str], set[str]]]] = {
+    "store.begin": writes,
+    "store.commit": writes,
+    "store.committed": writes,
+    "store.read": reads,
+    "file.draft": files,
+    "file.named": files,
+    "http_in.received": _kinds,
+    "http_in.answer": _answers,
+    "http_out.send": _exchanges,
+    "http_out.answered": _exchanges,
+    "work.begin": _work,
+    "work.end": _work,
+    "tool.begin": _tools,
+    "tool.end": _ending,
+    "probe.begin": _probes,
+    "probe.end": _probes,
+}
+"""For each place, on whose behalf a program reaches it."""
+
+
+def _verbs(program: str, part: str) -> set[str]:
+    """Return the store's verbs that the program uses, of those that go to the writer or to the reader."""
+    offered = _offered()
+    used = {
+        node.attr
+        for tree in _trees(PACKAGES[program])
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in offered and "store" in ast.unparse(node.value)
+    }
+    return {verb for name in used for way, verb in offered[name] if way == part}
+
+
+@functools.cache
+def _offered() -> dict[str, set[tuple[str, str]]]:
+    """For each method of the store: which verbs it takes, and whether to the writer or to the reader."""
+    direct: dict[str, set[tuple[str, str]]] = {}
+    through: dict[str, set[str]] = {}
+    tree = ast.parse(Path(store.__file__).read_text(encoding="utf-8"))
+    for method in (node for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)):
+        for call in _calls(method):
+            target = ast.unparse(call.func)
+            if target in ("self._writer.do", "self._reader.read"):
+                direct.setdefault(method.name, set()).add((target.split(".")[1], ast.unparse(call.args[0])))
+            elif target.startswith("self.") and hasattr(store.Store, target.removeprefix("self.")):
+                through.setdefault(method.name, set()).add(target.removeprefix("self."))
+    for name, others in through.items():
+        for other in others:
+            direct.setdefault(name, set()).update(direct.get(other, set()))
+    return direct
+
+
+def _migrates(program: str) -> bool:
+    """Whether the program opens the store as a service, which makes and migrates it."""
+    opened = [
+        ast.unparse(call)
+        for tree in _trees(PACKAGES[program])
+        for call in _calls(tree)
+        if ast.unparse(call.func) == "open_store"
+    ]
+    return any("mode='service'" in call for call in opened)
+
+
+def _calls(tree: ast.AST) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+@functools.cache
+def _trees(package: str) -> tuple[ast.Module, ...]:
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise LookupError(package)
+    found = sorted(Path(spec.origin).parent.rglob("*.py"))
+    return tuple(ast.parse(path.read_text(encoding="utf-8")) for path in found)

@@ -1,0 +1,85 @@
+"""The matrix: every point, broken in every way, as a table in docs/reliability.md. `make fault-matrix` runs it."""
+
+import asyncio
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from faults.cases import ACTIONS, Action, Case, Seen, cases, everywhere, stage
+from faults.catalogue import PACKAGES
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "reliability.md"
+BEGIN: Final = "<!-- The fault matrix begins; `make fault-matrix` writes it. -->"
+END: Final = "<!-- The fault matrix ends. -->"
+HEAD: Final = ("| point | process | story | kill | raise | delay |", "|---|---|---|---|---|---|")
+
+_ROW = re.compile(r"^\| `([^`]+)` \| (\w+) \| (\w+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+
+
+async def run(choose: Callable[[str, Action, Mapping[str, set[str]]], list[Case]]) -> list[Seen]:
+    """Break every point in every way, in the stories that `choose` gives."""
+    seen: list[Seen] = []
+    for program in PACKAGES:
+        with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+            async with stage(Path(folder)) as found:
+                traced = await found.trace(program)
+                for action in ACTIONS:
+                    seen += await found.see(action, choose(program, action, traced))
+    return seen
+
+
+def table(seen: Iterable[Seen]) -> str:
+    """Return the table's text."""
+    rows: dict[tuple[str, str, str], dict[str, str]] = {}
+    for one in seen:
+        case = one.case
+        rows.setdefault((case.program, case.point, case.story.name), {})[case.action] = cell(one)
+    lines = [
+        f"| `{point}` | {program} | {story} | {' | '.join(cells[action] for action in ACTIONS)} |"
+        for (program, point, story), cells in rows.items()
+    ]
+    return "\n".join([*HEAD, *lines])
+
+
+def cell(seen: Seen) -> str:
+    """Return what is told of one case."""
+    if seen.problem is not None:
+        return "BROKEN"
+    ended = ", ".join(seen.ends) or "recorded"
+    return f"start refused; {ended}" if seen.statuses == [1] else ended
+
+
+def listed(text: str) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return the page's rows: (process, point) → what it tells of kill, raise and delay."""
+    return {(process, point): tuple(told) for point, process, _, *told in _ROW.findall(text)}
+
+
+def put(text: str, made: str) -> str:
+    """Return the page with this table in its place."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{made}\n\n{END}{after}"
+
+
+def main() -> None:
+    """Run everything and write the table; status 1 when a promise was broken.
+
+    With `everywhere`, break each point in every story that reaches it; the table stays as it is.
+    """
+    if sys.argv[1:] == ["everywhere"]:
+        seen = asyncio.run(run(everywhere))
+    else:
+        seen = asyncio.run(run(cases))
+        PAGE.write_text(put(PAGE.read_text(encoding="utf-8"), table(seen)), encoding="utf-8")
+    broken = [one for one in seen if one.problem is not None]
+    for one in broken:
+        print(f"{one.case.program}: {one.case.fault}: {one.problem}", file=sys.stderr)  # noqa: T201
+    print(f"{len(seen)} cases, {len(broken)} broken")  # noqa: T201
+    sys.exit(1 if broken else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""The soak in its short form: the same processes, trouble and count as `make soak`, in about a minute."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+MINUTES = "0.6"
+LIMIT_S = 240
+"""When a soak is taken to hang; it bounds itself to less."""
+
+
+def test_nothing_is_lost_and_nothing_runs_twice_under_random_kills_skewed_clocks_and_a_full_disk(
+    tmp_path: Path,
+) -> None:
+    environment = dict(os.environ) | {"PYTHONPATH": str(Path(__file__).parents[1]), "TMPDIR": "/tmp"}
+    done = subprocess.run(
+        [sys.executable, "-m", "soak", "--minutes", MINUTES],
+        env=environment,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    print(done.stdout)  # noqa: T201 (the seed, and what was counted)
+    first, *_, last = done.stdout.splitlines()
+    assert (done.returncode, last.partition(":")[0]) == (0, "HELD"), done.stdout
+    assert first.startswith("seed ")

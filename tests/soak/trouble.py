@@ -1,0 +1,193 @@
+"""Trouble: three lanes of it at a time, each dealt from a shuffled deck, so that every kind comes in every soak."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Iterator, MutableMapping
+from functools import partial
+from random import Random
+from typing import Any
+
+from soak.clocks import TestClock
+from soak.journal import real_time
+from soak.plan import Plan
+from soak.service import Service
+from soak.stage import Stage, Stuck
+
+TOO_EARLY = 0.2
+"""The part of the trouble that comes to a service whether it has come up or not."""
+RIPE = 1.3
+"""How old a service is otherwise, in times of a start."""
+
+RESETS = 15
+"""How often an operator tries to reset the mark: the disk may be full."""
+
+Card = Callable[[], Coroutine[Any, Any, None]]
+Deck = MutableMapping[str, Card]
+
+
+class Trouble:
+    """What is done to the services, to the clocks and to the disk while the load goes on."""
+
+    def __init__(self, stage: Stage, plan: Plan) -> None:
+        """Take the stage and the plan."""
+        self._stage = stage
+        self._plan = plan
+        self._lanes = {
+            "services": (self._services(), 0.3, 1.3),
+            "clocks": (self._clocks(), 0.5, 2.0),
+            "disk": (self._disk(), 3.0, 9.0),
+        }
+        self.count = 0
+        self.latest = "none"
+
+    async def run(self, until: asyncio.Event) -> None:
+        """Make trouble until the event is set, then end what was begun."""
+        async with asyncio.TaskGroup() as group:
+            for name, (decks, least, most) in self._lanes.items():
+                group.create_task(self._lane(name, decks, least, most, until))
+
+    async def _lane(self, name: str, decks: list[Deck], least: float, most: float, until: asyncio.Event) -> None:
+        random = self._plan.random(name)
+        for title, card in _dealt(decks, random):
+            try:
+                await asyncio.wait_for(until.wait(), random.uniform(least, most))
+            except TimeoutError:
+                self.latest, self.count = title, self.count + 1
+                self._stage.journal.note(event="trouble", what=title)
+                await card()
+            else:
+                return
+
+    def _services(self) -> list[Deck]:
+        random = self._plan.random("downtimes")
+        kills: Deck = {"kill everything": lambda: self._kill_everything(random)}
+        stops: Deck = {}
+        pauses: Deck = {}
+        for service in self._stage.services:
+            name = service.name
+            kills[f"kill {name}"] = partial(self._end, name, signal.SIGKILL, random)
+            pauses[f"pause {name}"] = partial(self._pause, name, random)
+            if service.role != "harness":
+                stops[f"stop {name}"] = partial(self._end, name, signal.SIGTERM, random)
+        return [kills, kills, stops, pauses]
+
+    async def _ripe(self, name: str, random: Random) -> Service:
+        """Return a service that has had time to come up, mostly: what is killed too early has done nothing yet."""
+        service = self._stage.service(name)
+        if random.random() >= TOO_EARLY:
+            await asyncio.sleep(RIPE * self._stage.start_s - service.age)
+        return service
+
+    async def _end(self, name: str, how: signal.Signals, random: Random) -> None:
+        service = await self._ripe(name, random)
+        await service.end(how)
+        await asyncio.sleep(random.choice((0.0, 0.2, random.random() * 3)))
+        await service.start()
+
+    async def _pause(self, name: str, random: Random) -> None:
+        service = await self._ripe(name, random)
+        service.pause()
+        await asyncio.sleep(random.choice((0.3, 1.0, self._plan.lease_s + 1.5)))
+        service.go_on()
+
+    async def _kill_everything(self, random: Random) -> None:
+        await asyncio.gather(*(service.end(signal.SIGKILL) for service in self._stage.services))
+        await asyncio.sleep(random.random() * 2)
+        for service in self._stage.services:
+            await service.start()
+
+    def _clocks(self) -> list[Deck]:
+        random = self._plan.random("skews")
+        host, provider, fast = self._stage.host_clock, self._stage.provider_clock, self._plan.fast_s
+        hosts: Deck = {
+            "host clock slow": lambda: self._apart(host, -random.uniform(6, self._plan.slow_s), random),
+            "host clock a little slow": lambda: self._apart(host, -random.uniform(0.5, 4), random),
+            "host clock fast": lambda: self._fast(random.uniform(fast / 2, fast), random),
+            "host clock stepping": lambda: self._stepping(host, 4.0, random),
+            "host clock frozen": lambda: self._frozen(host, random),
+        }
+        providers: Deck = {
+            "provider clock slow": lambda: self._apart(provider, -random.uniform(1, 8), random),
+            "provider clock fast": lambda: self._apart(provider, random.uniform(1, 6), random),
+            "provider clock stepping": lambda: self._stepping(provider, 4.0, random),
+            "provider clock frozen": lambda: self._frozen(provider, random),
+        }
+        return [hosts, providers]
+
+    async def _apart(self, clock: TestClock, seconds: float, random: Random) -> None:
+        clock.set_apart(seconds)
+        await asyncio.sleep(random.uniform(1.5, 4))
+        clock.set_right()
+
+    async def _fast(self, seconds: float, random: Random) -> None:
+        """Let the host's clock be fast, then right; an operator resets the mark that it leaves, or waits it out."""
+        clock = self._stage.host_clock
+        await self._apart(clock, seconds, random)
+        if random.random() < 0.5:
+            await reset_mark(self._stage)
+
+    async def _stepping(self, clock: TestClock, most: float, random: Random) -> None:
+        for _ in range(5):
+            clock.set_apart(random.uniform(-most, most))
+            await asyncio.sleep(random.uniform(0.3, 0.8))
+        clock.set_right()
+
+    async def _frozen(self, clock: TestClock, random: Random) -> None:
+        clock.freeze(real_time())
+        await asyncio.sleep(random.uniform(2, 5))
+        clock.set_right()
+
+    def _disk(self) -> list[Deck]:
+        random = self._plan.random("fillings")
+        return [
+            {"disk full, fresh log": lambda: self._fill(random, fresh_log=True)},
+            {"disk full": lambda: self._fill(random, fresh_log=False)},
+        ]
+
+    async def _fill(self, random: Random, *, fresh_log: bool) -> None:
+        disk, database = self._stage.disk, self._stage.database
+        self._stage.journal.note(event="disk_filling")
+        taken = await asyncio.to_thread(disk.fill, database, fresh_log=fresh_log)
+        self._stage.journal.note(event="disk_full", taken=taken, log=log_bytes(self._stage))
+        await asyncio.sleep(random.uniform(1.0, 4.0))
+        disk.free()
+        self._stage.journal.note(event="disk_free", log=log_bytes(self._stage))
+
+
+async def reset_mark(stage: Stage) -> None:
+    """Reset the host's clock mark, as an operator does whose clock has been fast and is right again.
+
+    Raises:
+        Stuck: it failed again and again, although the disk cannot have been full all the time.
+    """
+    for left in reversed(range(RESETS)):
+        stage.host_clock.note_reset()
+        try:
+            await stage.command("clock", "reset", "--by", "soak")
+        except Stuck:
+            if not left:
+                raise
+            await asyncio.sleep(1.0)
+        else:
+            return
+
+
+def log_bytes(stage: Stage) -> int:
+    """Return how large the store's write-ahead log is."""
+    log = stage.database.with_name("wakegate.db-wal")
+    return log.stat().st_size if log.exists() else 0
+
+
+def _dealt(decks: list[Deck], random: Random) -> Iterator[tuple[str, Card]]:
+    """Deal one card of every deck in each round, in any order, and none of a deck again before all of it came."""
+    left: dict[int, list[str]] = {}
+    while True:
+        round_of = list(decks)
+        random.shuffle(round_of)
+        for deck in round_of:
+            titles = left.setdefault(id(deck), [])
+            if not titles:
+                titles += deck
+                random.shuffle(titles)
+            title = titles.pop()
+            yield title, deck[title]

@@ -1,0 +1,64 @@
+"""Silence: a probe's "it did not happen" counts only once the attempt has given no sign of life for a lease."""
+
+import pytest
+
+from support.executions import an_execution
+from wakegate_schema.records import Execution
+from wakegate_schema.states import State
+from wakegate_worker.silence import ENDED, Silence
+
+LEASE_S = 30.0
+
+
+class Watch:
+    """A silence with a monotonic clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.silence = Silence(lease_s=LEASE_S, monotonic=lambda: self.now)
+
+    def left(self, sign: int | None, reason: str = "lease_lost") -> float:
+        execution = doubtful(sign, reason)
+        self.silence.look(execution)
+        return self.silence.left_s(execution)
+
+
+def doubtful(sign: int | None, reason: str) -> Execution:
+    return an_execution(state=State.IN_DOUBT, reason=reason, lease_until=sign)
+
+
+@pytest.mark.parametrize("reason", ["lease_lost", "tool_still_running", "outcome_not_told", "anything else"])
+def test_a_call_that_may_go_on_is_left_alone_for_a_lease_from_when_it_was_first_seen(reason: str) -> None:
+    watch = Watch()
+    assert watch.left(None, reason) == LEASE_S
+    watch.now += LEASE_S - 1
+    assert watch.left(None, reason) == 1.0
+    watch.now += 1
+    assert watch.left(None, reason) == 0.0
+
+
+def test_every_sign_of_life_begins_it_anew_whatever_time_the_sign_names() -> None:
+    watch = Watch()
+    for sign in (5, 2**60, 7, None):
+        watch.now += LEASE_S
+        assert watch.left(sign) == LEASE_S
+
+
+@pytest.mark.parametrize("reason", sorted(ENDED))
+def test_a_call_that_has_come_to_an_end_is_not_waited_for(reason: str) -> None:
+    assert Watch().left(None, reason) == 0.0
+
+
+def test_it_is_told_how_long_a_doubt_was_seen_for() -> None:
+    watch = Watch()
+    assert watch.silence.look(doubtful(None, "lease_lost")) == 0.0
+    watch.now += 12
+    assert watch.silence.look(doubtful(1, "lease_lost")) == 12.0
+
+
+def test_what_is_no_longer_in_doubt_is_forgotten() -> None:
+    watch = Watch()
+    watch.left(None)
+    watch.now += LEASE_S
+    watch.silence.keep(())
+    assert watch.left(None) == LEASE_S
