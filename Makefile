@@ -3,13 +3,14 @@ VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
 
-.PHONY: demo test check schema fuzz soak fault-matrix clean
+.PHONY: demo test check schema fuzz soak model fault-matrix clean
 
 demo: $(VENV)/.installed          ## the whole loop on this machine, in under 30 seconds
 	$(BIN)/wakegate demo
 
-test: $(VENV)/.installed-dev      ## every test
-	$(BIN)/python -m pytest
+test: $(VENV)/.installed-dev      ## every test: most of them side by side, then those that want the machine to themselves
+	$(BIN)/python -m pytest --numprocesses 4 -m "not alone"
+	$(BIN)/python -m pytest -m alone
 
 check: $(VENV)/.installed-dev     ## lint, format and types
 	$(BIN)/ruff check .
@@ -24,6 +25,9 @@ fuzz: $(VENV)/.installed-dev      ## a minute for each target, with atheris if '
 
 soak: $(VENV)/.installed-dev      ## random kills, skewed clocks and a full disk under load, then a count: make soak MINUTES=10 SEED=1
 	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+
+model: $(VENV)/.installed-dev     ## search histories at random for one that the model disagrees with: make model HISTORIES=2000
+	WAKEGATE_TEST_HISTORIES=$(or $(HISTORIES),500) $(BIN)/python -m pytest tests/model/test_model.py --show-capture=no
 
 fault-matrix: $(VENV)/.installed-dev  ## break every fault point in every way and write the table in docs/reliability.md
 	PYTHONPATH=tests $(BIN)/python -m faults.matrix $(if $(EVERYWHERE),everywhere)

@@ -176,8 +176,14 @@ class Adapter:
         return await self._permissions.take(_checked(execution_id), claim_id)
 
     async def renew(self, grant: Grant) -> bool:
-        """Say that a taken call still runs, at least every 30 s. False when it is in doubt, or settled."""
-        return await self._permissions.renew(grant)
+        """Say that a taken call still runs, at least every 10 s. False when it is in doubt, or settled.
+
+        Said on while it is in doubt, it keeps a probe from settling the call as one that did not happen.
+        """
+        kept = await self._permissions.renew(grant)
+        if not kept:
+            await self._permissions.runs_on(grant)
+        return kept
 
     async def finish(
         self,

@@ -5,7 +5,7 @@ import contextlib
 import contextvars
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from wakegate_adapter.errors import AdapterError, CallRefused
@@ -43,25 +43,33 @@ def check_failures(failures: tuple[type[Exception], ...]) -> None:
         raise CallRefused("failures", "it must be a tuple of exception classes", reason="bad_failures")
 
 
-async def run_once(run: Run, arguments: Mapping[str, Any]) -> Any:
+async def run_once(run: Run, arguments: Mapping[str, Any], left: Callable[["asyncio.Future[Any]"], None]) -> Any:
     """Run it: an async callable in this loop, a sync one in a thread of its own.
 
-    Cancelled, a sync callable goes on in its thread and its end is not waited for.
+    Cancelled, a sync callable goes on in its thread and its end is not waited for; `left` is told of it then, with
+    what is done once it has ended.
     """
     await fault_points.passing("tool.begin", "hold")
-    value = await _called(run, arguments)
+    value = await _called(run, arguments, left)
     await fault_points.passing("tool.end", "hold")
     return value
 
 
-async def _called(run: Run, arguments: Mapping[str, Any]) -> Any:
+async def _called(run: Run, arguments: Mapping[str, Any], left: Callable[["asyncio.Future[Any]"], None]) -> Any:
     if inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(getattr(run, "__call__", None)):  # noqa: B004
         return await run(**arguments)
-    value = await _in_thread(lambda: run(**arguments))
+    ending = _in_thread(lambda: run(**arguments))
+    try:
+        value = await asyncio.shield(ending)
+    except asyncio.CancelledError:
+        if not ending.done():
+            ending.add_done_callback(lambda ended: ended.exception())  # nobody awaits it any more
+            left(ending)
+        raise
     return await value if inspect.isawaitable(value) else value
 
 
-def _in_thread(work: Callable[[], Any]) -> Awaitable[Any]:
+def _in_thread(work: Callable[[], Any]) -> "asyncio.Future[Any]":
     """Run `work` in a new daemon thread: an executor could queue it while its approval ends."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()

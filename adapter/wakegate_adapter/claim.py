@@ -2,6 +2,7 @@
 
 import asyncio
 from types import TracebackType
+from typing import Any
 
 from wakegate_adapter.attempt import Attempt
 from wakegate_adapter.grant import Grant
@@ -23,6 +24,7 @@ class Claim:
         self._attempt: Attempt | None = None
         self._grant: Grant | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._ending: asyncio.Future[Any] | None = None
         self.execution: Execution | None = None
         """The execution once its outcome is recorded."""
 
@@ -49,7 +51,22 @@ class Claim:
             await to_the_end(self._report(self._grant, outcome))
         finally:
             if self._keeper is not None:
-                await ended(self._keeper)
+                await self._keep_no_more(self._keeper)
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether the call goes on in a thread although whoever waited for it was cancelled."""
+        return self._ending is not None and not self._ending.done()
+
+    def left(self, ending: "asyncio.Future[Any]") -> None:
+        """Take what is done once the thread that was left running has ended: signs of life are given until then."""
+        self._ending = ending
+
+    async def _keep_no_more(self, keeper: "asyncio.Task[None]") -> None:
+        if self._ending is None or self._ending.done():
+            await ended(keeper)
+        else:
+            self._ending.add_done_callback(lambda _: keeper.cancel())
 
     async def _report(self, grant: Grant, outcome: Outcome) -> None:
         self.execution = await self._permissions.finish(grant, outcome)

@@ -9,7 +9,7 @@ from wakegate_adapter.callee import NoThread, Run, run_once
 from wakegate_adapter.claim import Claim
 from wakegate_adapter.errors import HeldElsewhere, ResultRefused
 from wakegate_adapter.log import log
-from wakegate_adapter.outcomes import LAPSED_AT_START, untold
+from wakegate_adapter.outcomes import LAPSED_AT_START, RUNS_ON, untold
 from wakegate_adapter.permissions import Permissions
 from wakegate_adapter.persistence import ended, patiently, to_the_end, until_lost
 from wakegate_adapter.saving import save
@@ -141,7 +141,7 @@ class Hold:
         try:
             async with claim as attempt:
                 if attempt.permitted:
-                    await self._attempt(attempt, run, failures)
+                    await self._attempt(claim, attempt, run, failures)
         except asyncio.CancelledError:
             if claim.execution is None:
                 await to_the_end(self._let_go(execution_id, INTERRUPTED))
@@ -152,18 +152,18 @@ class Hold:
             return await self._abandoned(execution_id, attempt.refusal or NOT_STARTED)
         return await patiently(lambda: self._store.execution(execution_id), self._patience)
 
-    async def _attempt(self, attempt: Attempt, run: Run, failures: tuple[type[Exception], ...]) -> None:
+    async def _attempt(self, claim: Claim, attempt: Attempt, run: Run, failures: tuple[type[Exception], ...]) -> None:
         if attempt.expires_at is None or clock.now() >= attempt.expires_at:  # others had this loop since the claim
             attempt.tell(LAPSED_AT_START)
             return
         try:
-            value = await run_once(run, attempt.arguments)
+            value = await run_once(run, attempt.arguments, claim.left)
         except NoThread as error:
             attempt.not_begun(str(error))
         except failures as error:
             attempt.fail(said(error, type(error).__name__))
         except (Exception, SystemExit, asyncio.CancelledError) as error:
-            outcome = untold(error)
+            outcome = RUNS_ON if claim.runs_on else untold(error)
             attempt.tell(outcome)
             log.error(
                 "the call's function raised; nobody knows whether the call has happened",

@@ -10,6 +10,9 @@ from wakegate_schema.records import Outcome
 Kind = Literal["succeeded", "failed", "in_doubt", "not_begun"]
 
 LAPSED_AT_START: Final = Outcome("not_begun", "lapsed_at_start", error="the approval ended before the call could begin")
+RUNS_ON: Final = Outcome(
+    "in_doubt", "tool_still_running", error="the harness was cancelled; the call goes on in its thread"
+)
 
 
 def outcome_of(kind: Kind, result: object, error: str | None) -> Outcome:

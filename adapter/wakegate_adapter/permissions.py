@@ -63,12 +63,12 @@ class Permissions:
 
     async def give_signs(self, grant: Grant) -> None:
         """Say again and again that the call goes on although its lease is lost, until it is settled."""
+        await until_lost(lambda: self.runs_on(grant), self.lease, functools.partial(_not_renewed, grant))
 
-        async def runs_on() -> bool:
-            at = clock.now()
-            return await self._store.runs_on(grant.lease, at, at + int(self.lease * SECOND), grant.token)
-
-        await until_lost(runs_on, self.lease, functools.partial(_not_renewed, grant))
+    async def runs_on(self, grant: Grant) -> bool:
+        """Say once that the call goes on although its lease is lost. False when it is settled."""
+        at = clock.now()
+        return await self._store.runs_on(grant.lease, at, at + int(self.lease * SECOND), grant.token)
 
     async def finish(self, grant: Grant, outcome: Outcome) -> Execution:
         """Record how the attempt ended, insisting while the store is unavailable.
@@ -154,6 +154,8 @@ class Permissions:
 
 
 def _not_renewed(grant: Grant, error: StoreUnavailable) -> None:
+    if error.reason == "closed":
+        raise error
     log.warning(
         "the lease could not be renewed yet", action="renew", execution_id=grant.execution_id, reason=error.reason
     )

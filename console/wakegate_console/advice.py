@@ -82,8 +82,8 @@ _PROBLEMS = {
     "connection_refused": "nothing listens at the provider's address; start the provider",
     "dns": "the provider's name does not resolve; check the network",
     "no_thread": "tools that hang have all threads of the worker; restart it",
-    "older_epoch": "the store was restored, and the call may have run since the backup: find out, then run"
-    " `wakegate execution release`, after which it may run (again), or `wakegate execution abandon`",
+    "older_epoch": "the store was restored, and the call may have run in the time that it does not know of: find out,"
+    " then run `wakegate execution release`, after which it may run (again), or `wakegate execution abandon`",
     "not_found": "the provider does not know the request, or its base URL is wrong",
     "tool_unknown": "no worker has this tool; add its module to WAKEGATE_TOOLS and restart the worker",
     "tool_version_differs": "it was submitted under another version of the tool; run a worker that has that version",

@@ -12,7 +12,7 @@ from wakegate_console.context import Context, pass_context
 from wakegate_console.person import actor
 from wakegate_console.releasing import every_held
 from wakegate_schema import clock, timestamps
-from wakegate_schema.store import open_store
+from wakegate_schema.store import BackupUnusable, open_store
 from wakegate_schema.store.backup import Backup, back_up
 from wakegate_schema.store.restore import Restored, restore
 from wakegate_schema.store.verbs.epochs import CLOCKS_DIFFER
@@ -46,6 +46,7 @@ def backup_command(context: Context, file: Path, force: bool) -> None:
     """
     settings = context.settings()
     database = settings.database_path.absolute()
+    _spare_keys(settings, file)
 
     async def work() -> Backup:
         async with await open_store(settings.database, mode="read"):
@@ -63,7 +64,8 @@ def backup_command(context: Context, file: Path, force: bool) -> None:
     click.echo(f"backed up {database} to {made.file}: {_mebibytes(made.size)}")
     if made.wal_after > made.wal_before:
         click.echo(f"meanwhile the store's WAL grew from {_mebibytes(made.wal_before)} to {_mebibytes(made.wal_after)}")
-    click.echo(f"the key files are not in it; keep a copy of each somewhere else: {', '.join(_key_files(settings))}")
+    keys = ", ".join(map(str, _key_files(settings)))
+    click.echo(f"the key files are not in it; keep a copy of each somewhere else: {keys}")
 
 
 @click.command("restore")
@@ -108,9 +110,14 @@ async def _held(settings: "Settings") -> int:
         return len([record async for record in every_held(store)])
 
 
-def _key_files(settings: "Settings") -> list[str]:
+def _key_files(settings: "Settings") -> list[Path]:
     paths = (settings.receiver_key_path, settings.worker_key_path, settings.wake_secret_path)
-    return [str(path.absolute()) for path in paths]
+    return [path.absolute() for path in paths]
+
+
+def _spare_keys(settings: "Settings", file: Path) -> None:
+    if any(file.exists() and path.exists() and file.samefile(path) for path in _key_files(settings)):
+        raise BackupUnusable(f"{file} is a key file; name another")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import click
 from wakegate_console import sheet, views
 from wakegate_console.context import Context, pass_context
 from wakegate_console.parameters import CALLED, NAME
+from wakegate_console.person import actor
 from wakegate_console.table import Column
 from wakegate_schema import clock as clocks
 from wakegate_schema import clock_mark
@@ -85,7 +86,7 @@ def reset_command(context: Context, host: str | None, by: str) -> None:
     async def work() -> None:
         async with await open_store(settings.database, mode="use") as store:
             now = clocks.now()
-            reset = await store.reset_clock(name, f"operator:{by}", now)
+            reset = await store.reset_clock(name, actor(by), now)
             brought = await _bring_forward(store, now)
         if reset is None:
             click.echo(f"{name}: the mark is not ahead of this clock; nothing was reset")

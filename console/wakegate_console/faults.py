@@ -1,5 +1,6 @@
 """Which errors say that the settings, or the files and services they name, are wrong: exit code 2."""
 
+from wakegate_schema.clock import ClockMalformed
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.fault_points import FaultMalformed
 from wakegate_schema.keys import KeyFileError
@@ -26,6 +27,7 @@ class CannotStart(WakegateError):
 SETTING_FAULTS = (
     CannotStart,
     CannotUnseal,
+    ClockMalformed,
     FaultMalformed,
     KeyFileError,
     MalformedCredential,

@@ -3,11 +3,21 @@
 import os
 import pwd
 
+from wakegate_schema.states import OPERATOR
 
-def actor() -> str:
-    """Return `operator:NAME`, by the user this process runs as and not by what the environment claims."""
+
+def actor(by: str | None = None) -> str:
+    """Return `operator:NAME`: the name that was given, else the user's.
+
+    Args:
+        by: what `--by` says; None for the user this process runs as, not by what the environment claims.
+    """
+    return OPERATOR + (_user() if by is None else by)
+
+
+def _user() -> str:
     uid = os.getuid()
     try:
-        return f"operator:{pwd.getpwuid(uid).pw_name}"
+        return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return f"operator:uid-{uid}"
+        return f"uid-{uid}"

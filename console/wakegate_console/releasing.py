@@ -52,12 +52,11 @@ def release_command(
                 return
             _ask(records, yes)
             epoch = (await store.epoch()).number
-            who = actor() if by is None else f"operator:{by}"
             for begin in range(0, len(records), AT_ONCE):
                 some = records[begin : begin + AT_ONCE]
                 at = clock.now()
                 await asyncio.gather(
-                    *(store.release_held(each.execution_id, actor=who, note=note, at=at) for each in some)
+                    *(store.release_held(each.execution_id, actor=actor(by), note=note, at=at) for each in some)
                 )
                 for each in some:
                     click.echo(f"{each.execution_id}: {each.state}, released into epoch {epoch}")

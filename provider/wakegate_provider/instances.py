@@ -1,6 +1,5 @@
 """Instances: created once per key after the receiver proved itself, shown without secrets, deleted."""
 
-import asyncio
 import hashlib
 import json
 import secrets
@@ -9,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from wakegate_provider.model import StoredInstance, read_row
 from wakegate_provider.problems import Problem, missing
 from wakegate_provider.store import ProviderStore, StoreThread
+from wakegate_provider.submissions import Submissions
 from wakegate_provider.verification import Verifier
 from wakegate_schema import ids, wire
 from wakegate_schema.clock import now
@@ -17,9 +17,6 @@ from wakegate_schema.signing import SigningSecret
 
 MAX_INSTANCES = 1000
 """How many instances may live."""
-
-MAX_CREATIONS = 16
-"""How many receivers may be challenged at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class Provisioning:
         self._store = store
         self._sealer = sealer
         self._verify = verify
-        self._running: dict[str, tuple[wire.NewInstance, asyncio.Task[Provisioned]]] = {}
+        self._submissions = Submissions[Provisioned](_conflict)
 
     async def create(self, key: str, submitted: wire.NewInstance) -> Provisioned:
         """Create an instance, or return the one that this key created, with its original credential.
@@ -58,24 +55,11 @@ class Provisioning:
             Problem: 409 `idempotency_conflict` or `instance_deleted`, 422 `webhook_verification_failed`,
                 429 `too_many_instances` or `too_many_creations`.
         """
-        if key in self._running:
-            fields, task = self._running[key]
-            if fields != submitted:
-                raise _conflict()
-        else:
-            if len(self._running) >= MAX_CREATIONS:
-                raise Problem(429, "too_many_creations", "Too many receivers are being challenged.", retry_after=2)
-            task = asyncio.create_task(self._create(key, submitted), name="create instance")
-            self._running[key] = (submitted, task)
-            task.add_done_callback(lambda _: self._running.pop(key))
-        return await asyncio.shield(task)
+        return await self._submissions.once(key, submitted, lambda: self._create(key, submitted))
 
     async def close(self) -> None:
         """Break off the creations that are running; nothing of them is committed."""
-        tasks = [task for _, task in self._running.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._submissions.close()
 
     async def _create(self, key: str, submitted: wire.NewInstance) -> Provisioned:
         known = await self._store(_replay, self._sealer, key, submitted)

@@ -81,7 +81,7 @@ async def post_signed(
         raise Unanswered("the receiver is not on loopback", reason="not_loopback")
     headers = {
         "Content-Type": "application/json",
-        **signing.signed_headers(secret, message_id, now // SECOND, body),
+        **signing.signed_headers([secret], message_id, now // SECOND, body),
     }
     try:
         async with session.post(url, data=body, headers=headers, allow_redirects=False) as response:

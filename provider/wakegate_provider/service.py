@@ -1,7 +1,6 @@
 """The provider as a service: one process, loopback only, until it is told to stop."""
 
 import asyncio
-import fcntl
 import os
 import secrets
 import signal
@@ -24,6 +23,7 @@ from wakegate_provider.store import StoreThread, open_store
 from wakegate_provider.updates import Updating
 from wakegate_provider.verification import Verifier
 from wakegate_provider.waiting import Herald, last_resolution
+from wakegate_schema import lock_files
 from wakegate_schema.addresses import Address, cannot_listen
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.keys import ensure_key, load_key
@@ -171,14 +171,12 @@ def _only_one(path: Path) -> Iterator[None]:
     """Keep a second provider from the same store: it would deliver every event twice."""
     lock = path.with_name(f"{path.name}-lock")
     try:
-        descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        descriptor = lock_files.take(lock, 0o600)
     except OSError as error:
         raise ProviderStartError(f"cannot create {lock} beside the provider's store: {error.strerror}") from error
+    if descriptor is None:
+        raise ProviderStartError(f"another provider is running on the store {path}; stop it first")
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ProviderStartError(f"another provider is running on the store {path}; stop it first") from error
         yield
     finally:
         os.close(descriptor)

@@ -1,12 +1,12 @@
 """Updates of instances: another name, another receiver or none; once per key, after the receiver proved itself."""
 
-import asyncio
 import hashlib
 
 from wakegate_provider import instances
-from wakegate_provider.instances import MAX_CREATIONS, seal_secret, view
+from wakegate_provider.instances import seal_secret, view
 from wakegate_provider.problems import Problem
 from wakegate_provider.store import ProviderStore, StoreThread
+from wakegate_provider.submissions import Submissions
 from wakegate_provider.verification import Verifier
 from wakegate_schema import wire
 from wakegate_schema.clock import now
@@ -24,7 +24,7 @@ class Updating:
         self._store = store
         self._sealer = sealer
         self._verify = verify
-        self._running: dict[_Key, tuple[bytes, asyncio.Task[bytes]]] = {}
+        self._submissions = Submissions[bytes](_conflict)
 
     async def update(self, instance_id: str, key: str, submitted: wire.InstanceUpdate) -> bytes:
         """Change an instance, or return what this key has changed before; later updates are left as they are.
@@ -42,24 +42,11 @@ class Updating:
         """
         digest = hashlib.sha256(wire.object_bytes(submitted)).digest()
         name = (instance_id, key)
-        if name in self._running:
-            fields, task = self._running[name]
-            if fields != digest:
-                raise _conflict()
-        else:
-            if len(self._running) >= MAX_CREATIONS:
-                raise Problem(429, "too_many_creations", "Too many receivers are being challenged.", retry_after=2)
-            task = asyncio.create_task(self._update(name, digest, submitted), name="update instance")
-            self._running[name] = (digest, task)
-            task.add_done_callback(lambda _: self._running.pop(name))
-        return await asyncio.shield(task)
+        return await self._submissions.once(name, digest, lambda: self._update(name, digest, submitted))
 
     async def close(self) -> None:
         """Break off the updates that are running; nothing of them is committed."""
-        tasks = [task for _, task in self._running.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._submissions.close()
 
     async def _update(self, name: _Key, digest: bytes, submitted: wire.InstanceUpdate) -> bytes:
         known = await self._store(_replay, name, digest)

@@ -1,6 +1,5 @@
 """The control socket: bound by one receiver at a time, and never taken over from a living one."""
 
-import fcntl
 import os
 import socket
 import stat
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from wakegate_receiver.binding import CannotListen
+from wakegate_schema import lock_files
 from wakegate_schema.addresses import Address
 
 _MODE: Final = 0o660
@@ -37,17 +37,15 @@ def control_socket(address: Path | Address) -> Iterator[socket.socket]:
 def _locked(path: Path) -> Iterator[None]:
     name = path.with_name(f"{path.name}.lock")
     try:
-        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = lock_files.take(name, 0o600)
     except OSError as error:
         raise CannotListen(f"WAKEGATE_CONTROL: cannot make {name}: {error.strerror}") from error
+    if descriptor is None:
+        raise CannotListen(
+            f"WAKEGATE_CONTROL: another receiver has {path}; stop it, or give this one a socket of its own",
+            reason="control_taken",
+        )
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise CannotListen(
-                f"WAKEGATE_CONTROL: another receiver has {path}; stop it, or give this one a socket of its own",
-                reason="control_taken",
-            ) from error
         yield
     finally:
         os.close(descriptor)

@@ -139,10 +139,18 @@ class Listener:
 
 
 def has_left(accepted: socket.socket) -> bool:
-    """Return whether the peer of a socket has closed it already (where the system tells): no answer would reach it."""
+    """Return whether the peer of a socket has closed it already without a word (where the system tells).
+
+    No answer would reach it. What it has sent before is taken all the same.
+    """
     if not hasattr(socket, "TCP_INFO"):
         return False
-    return accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _LEFT
+    if accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] not in _LEFT:
+        return False
+    try:
+        return not accepted.recv(1, socket.MSG_PEEK)
+    except OSError:
+        return True
 
 
 def has_spoken(accepted: socket.socket) -> bool:

@@ -1,14 +1,12 @@
 """The file of refused requests: JSON lines, the oldest first, replaced as a whole."""
 
-import fcntl
 import json
 import os
-import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from wakegate_schema import fault_points
+from wakegate_schema import drafts, lock_files
 from wakegate_schema.clock import SECOND
 
 KEPT: Final = 1000
@@ -36,19 +34,7 @@ def read_refusals(path: Path) -> list[dict[str, Any]]:
 
 def write_refusals(path: Path, entries: Iterable[dict[str, Any]]) -> None:
     """Put these refusals in the file's place, mode 0660, so that no reader sees half of it. Raises OSError."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    data = b"".join(json.dumps(entry).encode() + b"\n" for entry in entries)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, _MODE)
-            file.write(data)
-        fault_points.reach("file.draft", path.name)
-        draft.replace(path)
-        fault_points.reach("file.named", path.name)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    drafts.replace(path, b"".join(json.dumps(entry).encode() + b"\n" for entry in entries), _MODE)
 
 
 def lock_refusals(path: Path) -> int | None:
@@ -56,16 +42,7 @@ def lock_refusals(path: Path) -> int | None:
 
     Returns the descriptor that holds it until it is closed, or None while another receiver has it. Raises OSError.
     """
-    lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        return None
-    except BaseException:
-        os.close(lock)
-        raise
-    return lock
+    return lock_files.take(path.with_name(f"{path.name}.lock"), _MODE)
 
 
 def _opened(path: str, flags: int) -> int:

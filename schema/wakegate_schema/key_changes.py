@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wakegate_schema import fault_points
+from wakegate_schema.drafts import sync_directory
 from wakegate_schema.keys import KeyFileError, aside_of, read_keys
-from wakegate_schema.secret_files import sync_directory
 
 PATIENCE_S = 30.0
 """How long somebody else's hold on the file is waited for, in seconds."""

@@ -1,11 +1,10 @@
 """Secret files: the only way a secret comes in. One value, one owner, nothing odd around it."""
 
 import os
-import secrets
 import stat
 from pathlib import Path
 
-from wakegate_schema import fault_points
+from wakegate_schema import drafts
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.sealing import BearerToken, MalformedCredential
 from wakegate_schema.signing import MalformedSecret, SigningSecret
@@ -117,25 +116,14 @@ def create_secret_file(path: Path, text: str, what: str) -> bool:
     Raises:
         SecretFileError: it cannot be written.
     """
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        try:
-            _write_draft(draft, text.encode("ascii") + b"\n")
-            fault_points.reach("file.draft", path.name)
-            os.link(draft, path)
-            fault_points.reach("file.named", path.name)
-        finally:
-            draft.unlink(missing_ok=True)
-        sync_directory(path.parent)
-    except FileExistsError:
-        return False
+        return drafts.make(path, text.encode("ascii") + b"\n", 0o600, durable=True)
     except FileNotFoundError as error:
         raise SecretFileError(
             f"{path} ({what}) cannot be made: the directory {path.parent} does not exist; make it first"
         ) from error
     except OSError as error:
         raise SecretFileError(f"{path} ({what}) cannot be made: {error.strerror}") from error
-    return True
 
 
 def _open_private(path: Path, what: str, credentials_directory: Path | None) -> int:
@@ -204,21 +192,3 @@ def _is_credential(real: Path, directory: Path | None) -> bool:
             return False
         directory = Path(named)
     return directory.is_absolute() and real.is_relative_to(os.path.realpath(directory))
-
-
-def _write_draft(draft: Path, data: bytes) -> None:
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, 0o600)
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -125,12 +125,12 @@ def sign(secret: SigningSecret, message_id: str, timestamp_s: int, body: bytes) 
     return "v1," + _signature(secret.key, f"{message_id}.{timestamp_s}.".encode(), body).decode()
 
 
-def signed_headers(secret: SigningSecret, message_id: str, timestamp_s: int, body: bytes) -> dict[str, str]:
-    """Return the three security headers of one attempt; arguments as `sign`."""
+def signed_headers(secrets: Sequence[SigningSecret], message_id: str, timestamp_s: int, body: bytes) -> dict[str, str]:
+    """Return the three security headers of one attempt, signed by each of the secrets; arguments as `sign`."""
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp_s),
-        "webhook-signature": sign(secret, message_id, timestamp_s, body),
+        "webhook-signature": " ".join(sign(secret, message_id, timestamp_s, body) for secret in secrets),
     }
 
 

@@ -1,4 +1,4 @@
-"""Fixtures of the worker's acceptance: a provider that does what its test says, a desk there, and a way out."""
+"""Fixtures of several: a provider that does what its test says, a desk there, a way out, and the command."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,6 +7,7 @@ import aiohttp
 import pytest
 
 from support.aap_peer import Peer
+from support.console import Console
 from support.workers import WorkerDesk
 from wakegate_schema.store import Store
 from wakegate_worker.outbound import open_session
@@ -31,3 +32,9 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
     """The worker's own HTTP session."""
     async with open_session() as opened:
         yield opened
+
+
+@pytest.fixture
+def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Console:
+    """The command, in a directory of its own."""
+    return Console(tmp_path, monkeypatch, capsys)

@@ -1,48 +1,17 @@
 """Every command that looks at a store or changes it, over a real store."""
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
-from support.console import Console
+from support.console import Console, looked_up, prepared
 from support.desk import Desk, new_id
 from wakegate_receiver.refusals_file import write_refusals
 from wakegate_schema import clock
 from wakegate_schema.records import Closing, Outcome
 from wakegate_schema.states import State
-from wakegate_schema.store import Store, open_store
-
-T = TypeVar("T")
-
-
-@pytest.fixture
-def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Console:
-    return Console(tmp_path, monkeypatch, capsys)
-
-
-def prepared(console: Console, work: Callable[[Desk], Awaitable[T]]) -> T:
-    """Open a desk in the console's store and do something there."""
-
-    async def act() -> T:
-        async with await open_store(console.database, mode="service") as store:
-            return await work(await Desk(store).open())
-
-    return asyncio.run(act())
-
-
-def looked_up(console: Console, look: Callable[[Store], Awaitable[T]]) -> T:
-    """Read from the console's store."""
-
-    async def act() -> T:
-        async with await open_store(console.database, mode="read") as store:
-            return await look(store)
-
-    return asyncio.run(act())
 
 
 async def _two_in_doubt(desk: Desk) -> tuple[str, str]:

@@ -1,36 +1,16 @@
 """What an operator sees of calls in doubt and of clocks, and the marks that are reset by hand."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 from support.clocks import SetApart
-from support.console import Console, run
+from support.console import Console, prepared, run
 from support.desk import Desk
 from wakegate_schema import clock, clock_mark
 from wakegate_schema.clock import DAY, MINUTE
-from wakegate_schema.store import open_store
 
-T = TypeVar("T")
 HERE = clock_mark.host_name()
-
-
-@pytest.fixture
-def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Console:
-    return Console(tmp_path, monkeypatch, capsys)
-
-
-def prepared(console: Console, work: Callable[[Desk], Awaitable[T]]) -> T:
-    """Open a desk in the console's store and do something there."""
-
-    async def act() -> T:
-        async with await open_store(console.database, mode="service") as store:
-            return await work(await Desk(store).open())
-
-    return asyncio.run(act())
 
 
 async def _doubts_among_others(desk: Desk) -> list[str]:

@@ -3,35 +3,14 @@
 import asyncio
 import json
 import sqlite3
-from collections.abc import Awaitable, Callable
 from contextlib import closing
-from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
-from support.console import Console
+from support.console import Console, looked_up, prepared
 from support.desk import Desk
 from wakegate_schema import clock
 from wakegate_schema.records import Execution
-from wakegate_schema.store import Store, open_store
-
-T = TypeVar("T")
-
-
-@pytest.fixture
-def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Console:
-    return Console(tmp_path, monkeypatch, capsys)
-
-
-def prepared(console: Console, work: Callable[[Desk], Awaitable[T]]) -> T:
-    """Open a desk in the console's store and do something there."""
-
-    async def act() -> T:
-        async with await open_store(console.database, mode="service") as store:
-            return await work(await Desk(store).open())
-
-    return asyncio.run(act())
 
 
 async def _held(desk: Desk) -> list[str]:
@@ -41,19 +20,9 @@ async def _held(desk: Desk) -> list[str]:
     return [each.execution_id for each in (*held, await desk.save())]
 
 
-def read(console: Console, look: Callable[[Store], Awaitable[T]]) -> T:
-    """Read from the console's store."""
-
-    async def act() -> T:
-        async with await open_store(console.database, mode="read") as store:
-            return await look(store)
-
-    return asyncio.run(act())
-
-
 def executions(console: Console) -> dict[str, Execution]:
     """Everything in the store, by id."""
-    return {each.execution_id: each for _, each in read(console, lambda store: store.executions())}
+    return {each.execution_id: each for _, each in looked_up(console, lambda store: store.executions())}
 
 
 def test_what_waits_for_a_release_is_listed_and_shown_with_what_to_do(console: Console) -> None:
@@ -93,7 +62,7 @@ def test_everything_that_waits_is_released_at_once(console: Console) -> None:
     assert ran.out.splitlines() == [f"{held}: waiting, released into epoch 2", f"{other}: saved, released into epoch 2"]
     assert {each.problem for each in executions(console).values()} == {None}
     assert console("execution", "release", "--all", "--note", "again").out == "Nothing waits for a release.\n"
-    (_, last) = read(console, lambda store: store.transitions(other))
+    (_, last) = looked_up(console, lambda store: store.transitions(other))
     assert last.actor.startswith("operator:")
     assert executions(console)[free].released_at is None
 
@@ -107,7 +76,7 @@ def test_of_very_many_the_first_are_told_and_all_are_released(console: Console) 
     ran = console("execution", "release", "--all", "--note", "nothing ran")
     assert ran.out.count("released into epoch 2") == 230
     assert ran.err.splitlines()[-1] == "  and 210 more"
-    assert read(console, lambda store: store.held_executions()) == []
+    assert looked_up(console, lambda store: store.held_executions()) == []
 
 
 def test_one_that_waits_for_no_release_releases_none_of_the_others(console: Console) -> None:
@@ -172,6 +141,10 @@ def test_a_backup_replaces_nothing_unless_it_is_forced(console: Console) -> None
     assert (ran.code, ran.out) == (1, "")
     assert "is there already; name another, or give --force" in ran.err
     assert console("db", "backup", "backup.db", "--force").code == 0
+    key = console.secret_file("worker.key", "a key")
+    ran = console("db", "backup", "worker.key", "--force")
+    assert (ran.code, ran.err) == (1, "wakegate: worker.key is a key file; name another\n")
+    assert key.read_text() == "a key"
 
 
 def test_a_restore_says_what_it_did_and_what_is_left_to_do(console: Console) -> None:

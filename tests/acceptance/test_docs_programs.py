@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.pages import ROOT, Shell, blocks, free_port, listens, programs, shell
+from support.pages import ROOT, Shell, blocks, listens, programs, shell
+from support.ports import free_port
 
 DOCS = ROOT / "docs"
 APPROVE = '[[rule]]\ntool = "*"\ndecision = "approve"\nnote = "by the policy"\n'

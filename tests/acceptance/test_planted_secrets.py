@@ -24,7 +24,8 @@ from support.console import environment
 from support.deliveries import Delivery, Sender
 from support.desk import new_id
 from support.http_servers import http_server
-from support.loaded_site import Loaded, free_ports, service
+from support.loaded_site import Loaded, service
+from support.ports import free_ports
 from support.receivers import Client, request_bytes
 from support.workers import eventually
 from wakegate_adapter import Adapter, Call
@@ -251,9 +252,11 @@ async def run(tmp_path: Path) -> Run:
         for name, text in (("provisioner.token", PROVISIONER), ("malformed.key", MALFORMED_KEY)):
             (tmp_path / name).touch(mode=0o600)
             (tmp_path / name).write_text(text + "\n")
+        receiver, small_provider = free_ports(2)
         site = Loaded(
             tmp_path,
-            *free_ports(),
+            receiver,
+            small_provider,
             extra={
                 "WAKEGATE_CONFIG": str(tmp_path / "wakegate.toml"),
                 "WAKEGATE_PROVIDER_PROVISIONER_TOKEN_FILE": str(tmp_path / "provisioner.token"),

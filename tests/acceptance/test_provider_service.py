@@ -14,6 +14,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from support.processes import clean_environment
 from support.provider import Caller, ReceivingEnd, provider, provider_settings
 from wakegate_provider import ProviderStartError, decide, list_requests, serve, show_request
 from wakegate_provider.store import open_store
@@ -24,7 +25,7 @@ from wakegate_schema.store.errors import StoreMissing, StoreOutdated
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEGATE_")}
+    kept = clean_environment()
     return kept | {
         "WAKEGATE_PROVIDER_LISTEN": "127.0.0.1:0",
         "WAKEGATE_PROVIDER_DATABASE": f"sqlite:///{folder}/provider.db",

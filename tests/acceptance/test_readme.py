@@ -4,7 +4,8 @@ import json
 import re
 from pathlib import Path
 
-from support.pages import ROOT, Shell, blocks, free_port, listens, programs, shell
+from support.pages import ROOT, Shell, blocks, listens, programs, shell
+from support.ports import free_port
 
 README = ROOT / "README.md"
 

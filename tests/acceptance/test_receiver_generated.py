@@ -63,7 +63,7 @@ class Attack:
             case.body |= {name: value for name, value in known.items() if name in case.body}
         request = self._prepared(case)
         name = event_id(case.body) or new_id()
-        request.headers.update(signed_headers(desk.secret, name, int(time.time()), _body(request)))
+        request.headers.update(signed_headers([desk.secret], name, int(time.time()), _body(request)))
         return self._send(case, request)
 
     def _prepared(self, case: Case[Any]) -> requests.PreparedRequest:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import os
 import resource
 import signal
 import socket
@@ -23,6 +22,7 @@ import pytest
 
 from support.certificates import certificate
 from support.deliveries import Delivery
+from support.processes import clean_environment
 from support.receivers import Client, Registered, Running, receiver_in, request_bytes, settings_in, stalled, until
 from wakegate_receiver.binding import CannotListen, bind
 from wakegate_receiver.connections import Connections
@@ -93,7 +93,7 @@ class Process:
 
 
 async def start(folder: Path, limit: int = 0, **more: str) -> asyncio.subprocess.Process:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEGATE_")}
+    kept = clean_environment()
     environment = {
         "WAKEGATE_DATABASE": f"sqlite:///{folder}/wakegate.db",
         "WAKEGATE_LISTEN": "127.0.0.1:0",

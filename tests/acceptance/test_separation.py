@@ -3,7 +3,6 @@ what is sealed for the other.
 """
 
 import asyncio
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.console import command, environment, run
+from support.ports import free_port
 from wakegate_adapter import Adapter, Call
 from wakegate_schema.keys import ensure_key, load_key
 from wakegate_schema.sealing import CannotUnseal, unseal_credential, unseal_signing_secret
@@ -25,14 +25,6 @@ from wakegate_worker import Attempt, tool
 async def issue_refund(attempt: Attempt, amount: int) -> int:
     return amount
 """
-
-
-def free_port() -> int:
-    """A port of loopback that nobody has now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 class Site:

@@ -55,12 +55,18 @@ NO_ANSWERS: dict[str, Callable[[Peer], web.Response]] = {
     "approved without expires_at": decided(expires_at=None),
     "expires when it was decided": lambda peer: decided(expires_at=peer.only()["decision"]["decided_at"])(peer),
     "a decision that says otherwise": decided(status="denied", expires_at=None),
+    "half a pair in the note": decided(note="\ud800"),
+    "a number that is none": changed(arguments={"amount": float("nan")}),
+    "a number beyond all numbers": lambda peer: web.Response(
+        body=json.dumps(peer.only()).replace("4900", "1e400000").encode(), content_type="application/json"
+    ),
 }
 REFUSED: dict[str, tuple[Callable[[Peer], web.Response], str]] = {
     "other arguments": (changed(arguments={"amount": 82_000}), "arguments_differ"),
     "a number as a string": (changed(arguments={"amount": "4900"}), "arguments_differ"),
     "another tool": (changed(tool="issue_refund_sync"), "tool_differs"),
     "other reasoning": (changed(agent_reasoning="because"), "reasoning_differs"),
+    "a NUL in the note": (decided(note="go\0ahead"), "note_malformed"),
     "a longer deadline": (changed(deadline_at="2999-01-01T00:00:00Z"), "deadline_too_late"),
 }
 
@@ -96,6 +102,15 @@ async def test_an_answer_that_is_none_runs_nothing_after_a_notification_either(
         found = await desk.when(saved.execution_id, lambda execution: execution.problem is not None)
     assert found.state is State.WAITING
     assert desk.effects == []
+
+
+async def test_a_note_of_any_characters_is_kept_as_it_was_written(desk: WorkerDesk, peer: Peer) -> None:
+    note = "go ahead \u2028 \u202e \ufeff 🎉"
+    always(decided(note=note), peer)
+    async with desk.worker():
+        done = await desk.settled((await desk.save()).execution_id)
+    assert (done.state, done.note) == (State.SUCCEEDED, note)
+    assert len(desk.effects) == 1
 
 
 async def test_retry_after_is_respected_however_long(desk: WorkerDesk, peer: Peer) -> None:

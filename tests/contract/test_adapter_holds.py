@@ -189,6 +189,35 @@ async def test_an_interruption_while_the_call_runs_leaves_it_in_doubt(adapter: A
     assert (found.state, found.reason) == (State.IN_DOUBT, "tool_cancelled")
 
 
+async def test_a_thread_that_an_interruption_leaves_running_gives_signs_of_life_until_its_end(
+    adapter: Adapter, store: Store
+) -> None:
+    running, end = threading.Event(), threading.Event()
+
+    def run(amount: int) -> None:
+        running.set()
+        end.wait(60)
+
+    held = asyncio.create_task(adapter.hold(a_call(), run=run))
+    execution_id = await decide(store)
+    await asyncio.to_thread(running.wait, 60)
+    held.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await held
+    found = await store.execution(execution_id)
+    assert (found.state, found.reason) == (State.IN_DOUBT, "tool_still_running")
+    signs = {found.lease_until}
+    async with asyncio.timeout(20):
+        while len(signs) < 3:
+            await asyncio.sleep(0.05)
+            signs.add((await store.execution(execution_id)).lease_until)
+    end.set()
+    await asyncio.sleep(0.3)
+    last = (await store.execution(execution_id)).lease_until
+    await asyncio.sleep(1.0)
+    assert (await store.execution(execution_id)).lease_until == last
+
+
 async def test_a_declared_failure_did_not_happen(adapter: Adapter, store: Store) -> None:
     async def run(amount: int) -> None:
         raise CardDeclined("no funds")

@@ -76,13 +76,21 @@ async def test_a_backup_replaces_nothing_without_force(desk: Desk, database: str
     assert is_marked(file)
 
 
-@pytest.mark.parametrize("name", ["wakegate.db", "wakegate.db-wal", "wakegate.db-shm", "link.db", ".", "nowhere/b.db"])
+OURS = ["", "-wal", "-shm", "-open", "-turn", "-restoring", "-replaced-20260101T000000Z"]
+"""The ends of the names of the store's own files."""
+
+
+@pytest.mark.parametrize("name", [*(f"wakegate.db{end}" for end in OURS), "link.db", "pipe", ".", "nowhere/b.db"])
 async def test_a_backup_is_never_made_over_the_store_itself(
     desk: Desk, database: str, tmp_path: Path, name: str
 ) -> None:
+    """Nor over its locks, the marker of a restore, a store that was kept, or what is no plain file."""
     (tmp_path / "link.db").symlink_to(sqlite_path(database))
+    os.mkfifo(tmp_path / "pipe")
+    names = {path.name for path in tmp_path.iterdir()}
     with pytest.raises(BackupUnusable):
         backed_up(database, tmp_path / name, force=True)
+    assert {path.name for path in tmp_path.iterdir()} == names
     await desk.store.probe()
 
 
@@ -116,7 +124,8 @@ async def test_a_backup_under_load_is_one_moment_and_stops_no_acknowledgement(
     async def listen() -> None:
         assert process.stdout is not None
         while line := await process.stdout.readline():
-            acknowledged.append(line.split()[1].decode())
+            if line.endswith(b"\n"):  # the last one may be cut off where its writer was killed
+                acknowledged.append(line.split()[1].decode())
 
     listening = asyncio.ensure_future(listen())
     try:

@@ -198,6 +198,16 @@ async def test_after_a_sign_of_life_a_probes_no_is_not_taken_from_who_has_not_se
     assert await store.settle_by_probe(doubtful.execution_id, no, clock.now(), seen.lease_until)
 
 
+async def test_each_sign_of_life_is_another_although_the_clock_stands_still_or_went_back(store: Store) -> None:
+    doubtful = await (await Desk(store).open()).in_doubt()
+    lease, at = Lease(doubtful.execution_id, doubtful.attempt_number or 0), clock.now()
+    seen = []
+    for until in (at, at, at - DAY, at - DAY, at + DAY):
+        assert await store.runs_on(lease, at, until)
+        seen.append((await store.execution(doubtful.execution_id)).lease_until)
+    assert len(set(seen)) == len(seen)
+
+
 async def test_a_probes_yes_is_taken_although_the_call_goes_on(store: Store) -> None:
     doubtful = await (await Desk(store).open()).in_doubt()
     await store.runs_on(Lease(doubtful.execution_id, doubtful.attempt_number or 0), clock.now(), clock.now() + SECOND)

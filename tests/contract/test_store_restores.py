@@ -242,6 +242,9 @@ def spoilt(backup: Path, file: Path, how: str) -> None:
     elif how == "another's":
         file.unlink()
         changed(file, "CREATE TABLE migration_plans (a)")
+    elif how == "another's, with a table of ours":
+        file.unlink()
+        changed(file, "CREATE TABLE migration AS SELECT 1 AS number, '' AS name, 0 AS applied_at")
     else:
         changed(file, STATEMENTS[how])
 
@@ -253,7 +256,11 @@ def changed(file: Path, statement: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", ["damaged", "truncated", "no database", "another's", "newer", "orphans", "from the future"]
+    "how",
+    [
+        *("damaged", "truncated", "no database", "another's", "another's, with a table of ours"),
+        *("newer", "orphans", "from the future"),
+    ],
 )
 async def test_what_is_no_sound_backup_changes_nothing(past: Past, tmp_path: Path, how: str) -> None:
     file = tmp_path / "spoilt.db"

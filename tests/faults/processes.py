@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from support.processes import clean_environment
 from wakegate_schema.clock import TEST_CLOCK
 
 TESTS = Path(__file__).parents[1]
@@ -71,7 +71,7 @@ class Nursery:
 @asynccontextmanager
 async def nursery() -> AsyncIterator[Nursery]:
     """Run a nursery; what it started ends with it. Its children's clocks are set apart by `clock` in their folders."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEGATE_")}
+    kept = clean_environment()
     server = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "faults.nursery",
         env=kept | {"PYTHONPATH": str(TESTS), TEST_CLOCK: "clock"},

@@ -1,7 +1,6 @@
 """A service: one process of the soak, started again whenever it has ended, and never ended but by its own id."""
 
 import asyncio
-import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -115,8 +114,3 @@ class Service:
     async def _watched(self) -> None:
         if self._watching is not None and self._watching is not asyncio.current_task():
             await asyncio.wait({self._watching})
-
-
-def clean_environment() -> dict[str, str]:
-    """Return this process's environment without any setting of wakegate."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("WAKEGATE_")}

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import json
 import os
-import socket
 import sqlite3
 import sys
 import time
@@ -21,8 +20,10 @@ from soak.disk import SmallDisk
 from soak.effects import VARIABLE
 from soak.journal import Journal
 from soak.plan import Plan
-from soak.service import Service, clean_environment
+from soak.service import Service
 from support.deliveries import Sender
+from support.ports import free_ports
+from support.processes import clean_environment
 from wakegate_console import child
 
 TESTS = str(Path(__file__).parents[1])
@@ -50,7 +51,7 @@ class Stage:
         self.provider_database = folder / "provider.db"
         (folder / "fences").mkdir()
         (folder / "policy.toml").write_text(calls.policy())
-        receiver, provider = _free_ports(2)
+        receiver, provider = free_ports(2)
         self.provider_url = f"http://127.0.0.1:{provider}"
         self.webhook_url = f"http://127.0.0.1:{receiver}/aap/events"
         (folder / "wakegate.toml").write_text(self._settings(receiver, provider, wake_port))
@@ -218,14 +219,3 @@ async def _answers(url: str, unix_socket: Path | None = None) -> bool:
             return unix_socket is None or response.status == 200
     except (aiohttp.ClientError, TimeoutError, OSError):
         return False
-
-
-def _free_ports(count: int) -> list[int]:
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in held]
-    finally:
-        for each in held:
-            each.close()

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.alone
+
 MINUTES = "0.6"
 LIMIT_S = 240
 """When a soak is taken to hang; it bounds itself to less."""

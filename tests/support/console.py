@@ -1,18 +1,25 @@
 """The `wakegate` command in tests: in this process for most, in one of its own where signals and pipes matter."""
 
+import asyncio
 import io
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+from support.desk import Desk
+from support.processes import clean_environment
 from wakegate_console.cli import main
 from wakegate_schema import logs
+from wakegate_schema.store import Store, open_store
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,26 @@ class Console:
         return path
 
 
+def prepared(console: Console, work: Callable[[Desk], Awaitable[T]]) -> T:
+    """Open a desk in the console's store and do something there."""
+
+    async def act() -> T:
+        async with await open_store(console.database, mode="service") as store:
+            return await work(await Desk(store).open())
+
+    return asyncio.run(act())
+
+
+def looked_up(console: Console, look: Callable[[Store], Awaitable[T]]) -> T:
+    """Read from the console's store."""
+
+    async def act() -> T:
+        async with await open_store(console.database, mode="read") as store:
+            return await look(store)
+
+    return asyncio.run(act())
+
+
 def command(*arguments: str) -> list[str]:
     """The command line of a process that runs the command."""
     return [sys.executable, "-m", "wakegate_console", *arguments]
@@ -65,7 +92,7 @@ def command(*arguments: str) -> list[str]:
 
 def environment(directory: Path, **settings: str) -> dict[str, str]:
     """This process's environment with no settings but a store in the directory and those given."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEGATE_")}
+    kept = clean_environment()
     return kept | {"WAKEGATE_DATABASE": f"sqlite:///{directory}/wakegate.db", **settings}
 
 

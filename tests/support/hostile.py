@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import os
 import select
 import socket
 import subprocess
@@ -16,6 +15,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from support.deliveries import Delivery
+from support.processes import clean_environment
 from support.receivers import Registered, Running, settings_in
 from wakegate_receiver.answers import ANSWERS
 from wakegate_receiver.stopping import Stop
@@ -119,7 +119,7 @@ def attacked(folder: Path, like: Registered | None = None, **changes: str) -> It
         like: give it the instance and the secret of this registration, so that it accepts the same deliveries.
         changes: `WAKEGATE_*` variables.
     """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEGATE_")}
+    kept = clean_environment()
     environment = {
         "WAKEGATE_DATABASE": f"sqlite:///{folder}/wakegate.db",
         "WAKEGATE_LISTEN": "127.0.0.1:0",

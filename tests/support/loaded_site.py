@@ -1,7 +1,6 @@
 """Provider, receiver and worker as processes of their own, under a load of deliveries and calls."""
 
 import asyncio
-import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,6 +12,7 @@ from support import worker_tools
 from support.console import command, environment
 from support.deliveries import Sender
 from support.killed_commands import killed_at
+from support.ports import free_ports
 from support.receivers import Client
 from wakegate_adapter import Adapter, Call
 from wakegate_schema.keys import load_key
@@ -159,7 +159,8 @@ class Loaded:
 @asynccontextmanager
 async def loaded(folder: Path) -> AsyncIterator[tuple[Loaded, Store]]:
     """Run the three services with an instance `desk`, under load for as long as the block lasts."""
-    site = Loaded(folder, *free_ports())
+    receiver, provider = free_ports(2)
+    site = Loaded(folder, receiver, provider)
     (folder / "policy.toml").write_text(POLICY)
     async with AsyncExitStack() as running:
         for name in ("provider", "receiver", "worker"):
@@ -200,10 +201,3 @@ async def _start(name: str, site: Loaded, settings: dict[str, str], log: IO[byte
         stdout=log,
         stderr=log,
     )
-
-
-def free_ports() -> tuple[int, int]:
-    with socket.socket() as first, socket.socket() as second:
-        for each in (first, second):
-            each.bind(("127.0.0.1", 0))
-        return first.getsockname()[1], second.getsockname()[1]

@@ -1,6 +1,5 @@
 """The documentation's pages: their code blocks, and a shell that is given them as a reader would paste them."""
 
-import os
 import re
 import socket
 import subprocess
@@ -11,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from support.processes import clean_environment
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -54,7 +55,7 @@ class Shell:
         self.folder = folder
         self._changes = changes
         (folder / ".venv").symlink_to(sys.prefix)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEGATE_")}
+        kept = clean_environment()
         with (folder / "log").open("wb") as log:
             self._bash = subprocess.Popen(
                 ["bash", "--norc"], cwd=folder, env=kept, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
@@ -116,14 +117,6 @@ def shell(folder: Path, changes: Mapping[str, str]) -> Iterator[Shell]:
         yield opened
     finally:
         opened.close()
-
-
-def free_port() -> int:
-    """A loopback port that nobody uses now."""
-    with socket.socket() as each:
-        each.bind(("127.0.0.1", 0))
-        port: int = each.getsockname()[1]
-        return port
 
 
 def listens(port: int) -> bool:

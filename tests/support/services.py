@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import ssl
 import sys
@@ -18,6 +17,7 @@ import aiohttp
 
 from support.aap_peer import Peer
 from support.deliveries import Delivery, Sender
+from support.processes import clean_environment
 from support.receivers import Client, Registered, Reply, Running, request_bytes, settings_in
 from support.workers import WorkerDesk, eventually
 from wakegate_receiver.stopping import Stop
@@ -79,7 +79,7 @@ class Site:
 
     async def start_receiver(self, *, prefix: Sequence[str] = (), **changes: str) -> asyncio.subprocess.Process:
         """Start a receiver; its URL is the first line it writes."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEGATE_")}
+        kept = clean_environment()
         environment = {
             "WAKEGATE_DATABASE": self.settings.database,
             "WAKEGATE_LISTEN": "127.0.0.1:0",

@@ -12,6 +12,7 @@ from typing import Any
 
 from support import worker_tools
 from support.desk import Desk, new_id
+from support.processes import clean_environment
 from wakegate_schema import clock
 from wakegate_schema.keys import ensure_key
 from wakegate_schema.records import Challenge, Delivery, Execution, Instance
@@ -142,7 +143,7 @@ class WorkerDesk:
 
         A change to nothing leaves the variable unset.
         """
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("WAKEGATE_")}
+        kept = clean_environment()
         environment = kept | {
             "PYTHONPATH": str(Path(__file__).parents[1]),
             "WAKEGATE_DATABASE": f"sqlite:///{self.directory}/wakegate.db",

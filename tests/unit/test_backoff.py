@@ -12,6 +12,7 @@ from wakegate_worker.backoff import (
     APPROVED_CAP_S,
     CAP_S,
     LEAST_S,
+    after_store_failure,
     again_at,
     delay_s,
     give_up_at,
@@ -40,6 +41,11 @@ def test_an_approval_on_record_is_not_left_waiting_by_what_failed_before_it() ->
     assert again_at(waiting, 0, most) == CAP_S * SECOND
     assert again_at(approved, 0, most) == APPROVED_CAP_S * SECOND
     assert again_at(approved, 0, most, retry_after_s=60) == (60 + APPROVED_CAP_S) * SECOND
+
+
+def test_what_the_store_failed_in_the_middle_of_is_tried_again_soon_though_no_approval_is_on_record() -> None:
+    assert after_store_failure(an_execution(tries=0), 0, most) == SECOND
+    assert after_store_failure(an_execution(tries=11), 0, most) == APPROVED_CAP_S * SECOND
 
 
 @given(st.integers(-5, 10_000), st.randoms(use_true_random=False))

@@ -1,8 +1,10 @@
 """The clocks right before a start: every one must be before the end, and none may be missing or go back."""
 
+from pathlib import Path
+
 import pytest
 
-from wakegate_schema.clock import DAY, SECOND
+from wakegate_schema.clock import DAY, SECOND, ClockMalformed, set_apart
 from wakegate_schema.clock_mark import TOLERANCE
 from wakegate_worker.clocks import ClockVerdict, check_clocks, server_time
 
@@ -60,3 +62,21 @@ def test_the_providers_clock_never_runs_back() -> None:
 
 def test_a_provider_that_says_no_time_has_none() -> None:
     assert server_time(None, 50.0, 52.5) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("", 1000), ("+0\n", 1000), ("+7", 1007), ("-7", 993), ("7", 1007), ("=7", 7)]
+)
+def test_a_clock_that_is_set_apart_shows_what_its_file_says(tmp_path: Path, text: str, shown: int) -> None:
+    assert set_apart(1000, tmp_path / "none") == 1000
+    (tmp_path / "clock").write_text(text)
+    assert set_apart(1000, tmp_path / "clock") == shown
+
+
+@pytest.mark.parametrize("text", [b"=", b"+", b"=-1", b"1_0", b"+1.5", b"noon", b"\xff", b"+" + b"9" * 17])
+def test_a_clock_that_cannot_be_read_shows_no_time_at_all(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "clock").write_bytes(text)
+    for file in (tmp_path / "clock", tmp_path):
+        with pytest.raises(ClockMalformed) as caught:
+            set_apart(1000, file)
+        assert str(file) in str(caught.value)

@@ -5,11 +5,22 @@ import re
 import tomllib
 from pathlib import Path
 
-from wakegate_provider import app, instances, policy, problems, requests, server, updates, verification, waiting
+from wakegate_provider import (
+    app,
+    instances,
+    policy,
+    problems,
+    requests,
+    server,
+    submissions,
+    updates,
+    verification,
+    waiting,
+)
 from wakegate_schema.store.errors import StoreUnavailable
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "provider.md").read_text(encoding="utf-8")
-MODULES = (app, instances, problems, requests, server, updates, verification, waiting)
+MODULES = (app, instances, problems, requests, server, submissions, updates, verification, waiting)
 
 
 def raised() -> set[tuple[str, str]]:
@@ -34,5 +45,5 @@ def test_the_policy_in_the_document_is_one() -> None:
 def test_the_limits_in_the_document_are_the_code_s() -> None:
     for number in (instances.MAX_INSTANCES, requests.MAX_PENDING, waiting.MAX_WAITING):
         assert f"| {number:,}" in DOCUMENT
-    assert f"| {instances.MAX_CREATIONS} |" in DOCUMENT
+    assert f"| {submissions.MAX_AT_ONCE} |" in DOCUMENT
     assert f"{app.MAX_NAME} characters, {app.MAX_KEY} visible" in DOCUMENT

@@ -23,7 +23,7 @@ from wakegate_schema.states import OLDER_EPOCH, State
 from wakegate_schema.store.errors import InvariantViolated, NotAllowed, UnstorableValue
 from wakegate_schema.store.restore import RESTORED
 from wakegate_schema.store.verbs import epochs
-from wakegate_worker import outbound, resumption, wake_sender
+from wakegate_worker import backoff, outbound, wake_sender
 from wakegate_worker.aap_answers import KNOWN_REJECTIONS
 from wakegate_worker.boundary import FUTURE_TOLERANCE, TIME_AHEAD, Ending, Refusal
 from wakegate_worker.clocks import ClockVerdict
@@ -159,6 +159,6 @@ def test_no_query_takes_a_reason_or_problem_that_is_not_followed() -> None:
 def test_the_limits_are_the_documented_ones() -> None:
     assert f"{outcome_texts.RESULT_LIMIT:,} bytes" in TEXT
     assert f"{outcome_texts.MESSAGE_LIMIT} characters" in TEXT
-    assert f"{resumption.RETRY_CAP_S:g} seconds apart" in TEXT
+    assert f"{backoff.APPROVED_CAP_S:g} seconds apart" in TEXT
     assert f"more than {FUTURE_TOLERANCE // 1_000_000} s ahead" in TEXT
     assert wake_sender.RETRY_FOR == 24 * 3600 * 1_000_000

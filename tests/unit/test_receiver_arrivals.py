@@ -23,13 +23,19 @@ def resets(client: socket.socket) -> None:
     client.close()
 
 
+def closes(client: socket.socket) -> None:
+    client.close()
+
+
 def asks_and_closes(client: socket.socket) -> None:
     client.send(b"POST")
     client.close()
 
 
-@pytest.mark.parametrize(("deed", "expected"), [(stays, False), (asks, False), (resets, True), (asks_and_closes, True)])
-def test_a_peer_that_has_closed_is_not_served(deed: Callable[[socket.socket], None], expected: bool) -> None:
+@pytest.mark.parametrize(
+    ("deed", "expected"), [(stays, False), (asks, False), (asks_and_closes, False), (closes, True), (resets, True)]
+)
+def test_a_peer_that_has_closed_without_a_word_is_not_served(deed: Callable[[socket.socket], None], expected: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         client = socket.create_connection(listening.getsockname())
         deed(client)

@@ -70,6 +70,19 @@ def again_at(execution: Execution, now: int, random: Callable[[], float], *, ret
     return retry_at(execution.tries, now, random, retry_after_s=retry_after_s, cap_s=cap_s)
 
 
+def after_store_failure(execution: Execution, now: int, random: Callable[[], float]) -> int:
+    """Return when to try again what the store failed in the middle of, in µs: soon, whatever is on record.
+
+    An approval may have been read and could not be put on record; and nobody else is spared by waiting longer.
+
+    Args:
+        execution: as in `again_at`.
+        now: wall clock, µs.
+        random: as in `delay_s`.
+    """
+    return retry_at(execution.tries, now, random, cap_s=APPROVED_CAP_S)
+
+
 def next_look(execution: Execution, delivery: Delivery, now: int) -> int:
     """Return when to read a waiting request again if nothing is heard, in µs, later than `now`.
 

@@ -10,7 +10,7 @@ from wakegate_schema.records import Closing, Execution, Instance
 from wakegate_schema.states import State
 from wakegate_schema.store import Store, StoreError, StoreUnavailable
 from wakegate_schema.wake_targets import NONE
-from wakegate_worker.backoff import again_at, delay_s, give_up_at
+from wakegate_worker.backoff import after_store_failure, again_at, delay_s, give_up_at
 from wakegate_worker.decisions import CredentialRefused, DecisionError, DecisionSource, Reading, SubmissionRejected
 from wakegate_worker.exchanges import Exchanges, ProviderBusy
 from wakegate_worker.keeping import Keeping
@@ -84,7 +84,7 @@ class Handler:
         until = loop.time() + self._keeping.lease_s
         while True:
             await self._stop.pause(delay_s(tries, random.random, base_s=0.1, cap_s=1.0))
-            due_at = again_at(execution, self._now(), random.random)
+            due_at = after_store_failure(execution, self._now(), random.random)
             try:
                 return await self._resumption.release(execution, due_at, STORE_UNAVAILABLE)
             except StoreUnavailable:

@@ -71,15 +71,18 @@ class Keeping:
         *,
         at_once: bool = False,
     ) -> None:
-        kept = True
+        kept, pause_s = True, 0.0 if at_once else self.lease_s / 3
         while kept:
-            if not at_once:
-                await asyncio.sleep(self.lease_s / 3)
-            at_once, now = False, self._now()
+            await asyncio.sleep(pause_s)
+            pause_s = self.lease_s / 3
             try:
+                now = self._now()
                 kept = await lengthen(lease, now, now + round(self.lease_s * SECOND))
             except StoreUnavailable as error:
+                pause_s = self.lease_s / 15
                 log.warning("the lease waits for the store", action=action, reason=error.reason)
+            except Exception as error:  # who runs a tool must not fall silent for it
+                log.exception("unforeseen error", action=action, error=type(error).__name__)
 
 
 @asynccontextmanager

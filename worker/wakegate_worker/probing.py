@@ -70,6 +70,8 @@ class Probing:
         self._woken = woken
         self._asked: dict[str, _Asked] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
+        self._watching = False
+        """Whether a silence is waited for now."""
         self._hanging: set[str] = set()
         """Whose sync probe was given up and has not come back."""
 
@@ -78,6 +80,7 @@ class Probing:
         if not self._tools:
             return None
         after, next_at, seen = 0, None, set()
+        self._watching = False
         while page := await self._store.in_doubt(after):
             after = page[-1][0]
             for _, execution in page:
@@ -92,6 +95,12 @@ class Probing:
         if self._asking:
             await asyncio.wait(self._asking.values(), timeout=ROUND_S)
         return self._pause(next_at)
+
+    async def watch_store(self) -> None:
+        """Find out, while a silence is waited for, whether the store takes writes, signs of life among them."""
+        if self._watching:
+            await self._store.probe()
+            self._silence.store_took()
 
     async def finish(self) -> None:
         """Break off what is being asked; the next start asks again."""
@@ -120,9 +129,12 @@ class Probing:
         asked, now = self._asked.get(execution.execution_id), self._now()
         # By the wall clock it may have started in the future: that clock went back, and counts for nothing then.
         age_s = max(self._silence.look(execution), (now - (execution.started_at or 0)) / SECOND)
-        left_s = max(tool.timeout + GRACE_S - age_s, self._silence.left_s(execution))
-        quiet_at = now + round(left_s * SECOND)
-        return quiet_at if asked is None else max(quiet_at, asked.due_at)
+        silence_s = self._silence.left_s(execution)
+        quiet_at = now + round(max(tool.timeout + GRACE_S - age_s, silence_s) * SECOND)
+        if asked is not None and asked.due_at > quiet_at:
+            return asked.due_at
+        self._watching = self._watching or silence_s > 0
+        return quiet_at
 
     def _ask(self, execution: Execution) -> None:
         task = asyncio.get_running_loop().create_task(self._settle(execution))

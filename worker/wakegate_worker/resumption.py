@@ -34,8 +34,6 @@ PENDING_AFTER_NOTIFICATION = "pending_after_notification"
 """The problem of a request that is pending although its notification came."""
 STILL_PENDING = "still_pending"
 """The reason of a request that was pending long after its deadline."""
-RETRY_CAP_S = APPROVED_CAP_S
-"""Seconds, at most, until an approved call that could not start here is looked at again."""
 LEAST_POLL_S = 1.0
 """A long poll that is answered sooner than this, undecided, was none: its provider does not hold requests."""
 
@@ -188,7 +186,7 @@ class Resumption:
     def _soon(self, execution: Execution, problem: str) -> int:
         """Return when to look again at a decided call that cannot start here because of this problem, µs."""
         tries = execution.tries if execution.problem == problem else 0
-        return retry_at(tries, self._clock.now(), random.random, cap_s=RETRY_CAP_S)
+        return retry_at(tries, self._clock.now(), random.random, cap_s=APPROVED_CAP_S)
 
     async def _wait(self, execution: Execution, instance: Instance, source: DecisionSource) -> Reading | None:
         """Wait for a decision here if there is a place to; else see to it that somebody looks again."""

@@ -69,7 +69,7 @@ class Submission:
         log.info("submitted", action="submit", request_id=attached.request_id, status=reading.request.status)
         if attached.problem == OLDER_EPOCH:
             log.warning(
-                "held: its request is older than this epoch of the store, so the call may have run",
+                "held: its request may be older than the restore of this store, and then the call may have run",
                 action="submit",
                 problem=OLDER_EPOCH,
                 hint="find out, then `wakegate execution release` or `abandon`",

@@ -14,7 +14,7 @@ from wakegate_schema.clock import DAY, SECOND
 from wakegate_schema.records import Execution, Wake
 from wakegate_schema.resolution import resolution_of
 from wakegate_schema.secret_files import SecretFileMissing, create_secret_file, load_signing_secrets
-from wakegate_schema.signing import SigningSecret, sign
+from wakegate_schema.signing import SigningSecret, signed_headers
 from wakegate_schema.states import State
 from wakegate_schema.wake_targets import WakeTarget
 from wakegate_worker.answer_times import retry_after_s
@@ -97,12 +97,9 @@ class WakeSender:
         return await self._post(target.url, wake, body, now)
 
     async def _post(self, url: str, wake: Wake, body: bytes, now: int) -> WakeResult:
-        signatures = [sign(secret, wake.wake_id, now // SECOND, body) for secret in self._secrets]
         headers = {
             "Content-Type": "application/json",
-            "webhook-id": wake.wake_id,
-            "webhook-timestamp": str(now // SECOND),
-            "webhook-signature": " ".join(signatures),
+            **signed_headers(self._secrets, wake.wake_id, now // SECOND, body),
         }
         asked_s: float | None = None
         try:

@@ -46,6 +46,8 @@ SMALL_ROOM = 64
 """How many cancels, and how many wakes, are under way at once."""
 PROBE_EVERY_S = 60.0
 """How often it is looked for attempts in doubt to probe, in seconds."""
+MARK_EVERY_S = 30.0
+"""How often this host's clock is noted at least, in seconds."""
 RECORD_S = 5.0
 """Seconds that a stop waits, after the tools, for their outcomes to be recorded."""
 
@@ -216,6 +218,10 @@ class Worker:
             stop=self._stop,
         )
 
+    async def _mark_clock(self) -> None:
+        """Keep the host's mark near the present also while nothing starts: a clock set back is seen by the next claim."""
+        await self._clock.mark()
+
     def _periodic_work(self) -> list[Coroutine[Any, Any, None]]:
         now, stop = self._clock.now, self._stop
         sweep = Sweep(
@@ -227,9 +233,11 @@ class Worker:
         )
         return [
             every(self._settings.sweep_seconds, "sweep", sweep.sweep, stop=stop),
+            every(MARK_EVERY_S, "mark", self._mark_clock, stop=stop),
             every(PRUNE_EVERY_S, "prune", sweep.prune, stop=stop),
             every(WARN_EVERY_S, "warn", sweep.warn, stop=stop),
             every(LOOK_EVERY_S, "wal", WalWatch(self._store.take_in_wal).look, stop=stop),
             every(ALARM_EVERY_S, "in_doubt", Alarm(self._store, now=now).sound, stop=stop),
+            every(self._lease_s / 5, "watch", self._probing.watch_store, stop=stop),
             every(PROBE_EVERY_S, "probe", self._probing.round, stop=stop, wake=self._doubted),
         ]

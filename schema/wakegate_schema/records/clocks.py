@@ -9,6 +9,7 @@ class ClockMark:
 
     host: str
     highest_at: int
+    """µs since the Unix epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class ClockReset:
     host: str
     from_at: int
     to_at: int
+    """What the mark was, and what it became, in µs since the Unix epoch."""
     actor: str
 
 
@@ -26,6 +28,8 @@ class PutOff:
     """How far the work of a clock that was ahead has been brought forward; the next step resumes there."""
 
     due_at: int
+    """When the last one that was looked at was due, in µs since the Unix epoch."""
     number: int
+    """That one's row."""
     count: int
     """Executions made due so far."""

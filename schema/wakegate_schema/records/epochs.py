@@ -11,4 +11,4 @@ class Epoch:
     reason: str
     actor: str
     at: int
-    """When it began."""
+    """When it began, in µs since the Unix epoch."""

@@ -8,10 +8,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from wakegate_schema.store import backup_mark
+from wakegate_schema.drafts import sync_directory, sync_file
+from wakegate_schema.store import backup_mark, wal
 from wakegate_schema.store.errors import BackupUnusable
-from wakegate_schema.store.file import wal_path
-from wakegate_schema.store.interruption import SIDE_FILES, sync, sync_folder
+from wakegate_schema.store.interruption import SIDE_FILES
 from wakegate_schema.store.queries import load
 from wakegate_schema.store.sqlite import connect
 from wakegate_schema.store.transaction import Transaction
@@ -57,13 +57,13 @@ def back_up(database: Path, file: Path, *, at: int, force: bool = False, progres
     os.close(descriptor)
     draft = Path(name)
     try:
-        before = _size(wal_path(database))
+        before = wal.size(database)
         _copy(database, draft, at, progress)
-        after = _size(wal_path(database))
-        sync(draft)
+        after = wal.size(database)
+        sync_file(draft)
         _name(draft, file, force)
-        sync_folder(file)
-        return Backup(file, _size(file), before, after)
+        sync_directory(file.parent)
+        return Backup(file, file.stat().st_size, before, after)
     except sqlite3.Error as error:
         raise BackupUnusable(f"the backup could not be made: {error}; there is none") from error
     finally:
@@ -76,11 +76,19 @@ def _check_name(database: Path, file: Path, force: bool) -> None:
         raise BackupUnusable(f"{database} is a backup itself; copy the file")
     if not file.parent.is_dir():
         raise BackupUnusable(f"the folder {file.parent} does not exist; make it first")
-    real = database.resolve()
-    if file.resolve() in {real.with_name(real.name + end) for end in ("", *SIDE_FILES)} or file.is_dir():
-        raise BackupUnusable(f"{file} is a folder, or a file of the store itself; name another")
+    if _is_of_the_store(file, database) or (file.exists() and not file.is_file()):
+        raise BackupUnusable(f"{file} is no plain file, or bears a name of the store's own files; name another")
     if not force:
         _check_free(file)
+
+
+def _is_of_the_store(file: Path, database: Path) -> bool:
+    """Return whether this is the store's file, or a name that one beside it has or may get: a lock, a marker."""
+    here = file.resolve()
+    return any(
+        here.parent == path.parent.resolve() and (here.name == path.name or here.name.startswith(f"{path.name}-"))
+        for path in (database, database.resolve())
+    )
 
 
 def _check_free(file: Path) -> None:
@@ -117,7 +125,3 @@ def _name(draft: Path, file: Path, force: bool) -> None:
         else:
             return
     draft.replace(file)
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wakegate_schema.records import Epoch
-from wakegate_schema.store import migrations
-from wakegate_schema.store.file import wal_path
+from wakegate_schema.store import migrations, wal
 from wakegate_schema.store.queries import load
 from wakegate_schema.store.sqlite import connect, translate
 from wakegate_schema.store.transaction import Transaction
@@ -74,12 +73,11 @@ def examine(database: Path, *, step: Step) -> Examination:
     Raises:
         StoreUnavailable: it cannot be read.
     """
-    wal = wal_path(database)
     try:
         with closing(connect(database, read_only=True)) as connection:
             connection.execute("BEGIN")
             faults, content = _examine(connection, step)
-        return Examination(database.stat().st_size, wal.stat().st_size if wal.exists() else 0, faults, content)
+        return Examination(database.stat().st_size, wal.size(database), faults, content)
     except (sqlite3.Error, OSError) as error:
         raise translate(error, database) from error
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from wakegate_schema.drafts import sync_directory
 from wakegate_schema.store.errors import RestoreInterrupted
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -32,7 +33,7 @@ class Moving:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(marker(self.database))
-        sync_folder(self.database)
+        sync_directory(self.database.parent)
 
     def move(self) -> Iterator[str]:
         """Move every file that is there, the database last; yield the name of each once it is moved."""
@@ -41,13 +42,13 @@ class Moving:
             if here.exists():
                 here.rename(_beside(self.aside, end))
                 yield here.name
-        sync_folder(self.database)
+        sync_directory(self.database.parent)
 
     def end(self) -> None:
         """Take the marker away: what lies there now is one store."""
-        sync_folder(self.database)
+        sync_directory(self.database.parent)
         marker(self.database).unlink()
-        sync_folder(self.database)
+        sync_directory(self.database.parent)
 
     def undo(self) -> None:
         """After an interruption: move back what was moved, unless the new file has its place already."""
@@ -86,25 +87,6 @@ def marker(database: Path) -> Path:
     """Return where the marker of an interruption stands."""
     real = database.resolve()
     return real.with_name(real.name + "-restoring")
-
-
-def sync_folder(path: Path) -> None:
-    """Have the disk keep the names in the folder of a path."""
-    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync(path: Path) -> None:
-    """Have the disk keep a file's content and its name."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    sync_folder(path)
 
 
 def _beside(path: Path, end: str) -> Path:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wakegate_schema import clock, timestamps
+from wakegate_schema.drafts import sync_file
 from wakegate_schema.records import Epoch
 from wakegate_schema.store import backup_mark, interruption, migrations, placement
 from wakegate_schema.store.engine import SqliteEngine
 from wakegate_schema.store.errors import BackupUnusable, ClockBehind, StoreInUse
-from wakegate_schema.store.interruption import SIDE_FILES, Moving, sync
+from wakegate_schema.store.interruption import SIDE_FILES, Moving
 from wakegate_schema.store.presence import Presence
 from wakegate_schema.store.queries import load
 from wakegate_schema.store.sqlite import create, is_busy, translate
@@ -152,7 +153,7 @@ class _Restore:
             if verdict != "ok" or connection.execute("PRAGMA foreign_key_check").fetchall():
                 raise BackupUnusable(f"{self._file} is damaged ({verdict}); nothing was changed; take another backup")
             tables = {row["name"] for row in transaction.all("examine_schema")}
-            if "migration" not in tables:
+            if not tables >= {"migration", "execution"}:
                 raise BackupUnusable(f"{self._file} is no wakegate store; nothing was changed")
             applied = {row["number"] for row in transaction.all("migrations_applied")}
             migrations.refuse_newer(applied, migrations.available())
@@ -219,7 +220,7 @@ class _Restore:
             if new.st_gid != old.st_gid or (os.geteuid() == 0 and new.st_uid != old.st_uid):
                 os.chown(self._new, old.st_uid if os.geteuid() == 0 else -1, old.st_gid)
             self._new.chmod(old.st_mode & 0o777)
-        sync(self._new)
+        sync_file(self._new)
 
     def _swap(self) -> Path | None:
         """Move the old store aside and give the new one its name."""

@@ -65,8 +65,17 @@ def translate(error: Exception, path: Path) -> Exception:
         message = f"the store at {path} cannot be used: {error}"
         if _code(error) == sqlite3.SQLITE_NOTADB:
             return NotADatabase(f"{message}; move it away, or name another file by WAKEGATE_DATABASE")
-        return StoreUnavailable(message, reason=_word(error))
+        word = _word(error)
+        return StoreUnavailable(message + _NEXT.get(word, ""), reason=word)
     return error
+
+
+_NEXT = {
+    "disk_full": "; make room",
+    "store_corrupt": "; stop the services, keep the file, and run `wakegate db restore FILE` with a backup",
+    "store_read_only": "; this user must be able to write the file and its folder, even for a command that only reads",
+}
+"""What to do next, where it is always the same."""
 
 
 _OS_WORDS = {

@@ -165,6 +165,7 @@ RETURNING *;
 -- name: claim_again
 UPDATE execution SET attempt_token_hash = :token_hash, lease_until = MAX(lease_until, :until)
 WHERE execution_id = :execution_id AND state = 'started' AND claim_id = :claim_id AND lease_until > :at
+    AND epoch = (SELECT MAX(number) FROM epoch)
 RETURNING *;
 
 -- name: attempt_renew
@@ -173,8 +174,9 @@ WHERE execution_id = :execution_id AND attempt_number = :number AND state = 'sta
     AND attempt_token_hash IS :token_hash;
 
 -- name: attempt_runs_on
--- In doubt, lease_until is a sign of life: who asks the tool's probe sees it change.
-UPDATE execution SET lease_until = CASE state WHEN 'in_doubt' THEN :until ELSE lease_until END
+-- In doubt, lease_until is a sign of life: who asks the tool's probe sees it change, also by a clock that stands still.
+UPDATE execution
+SET lease_until = CASE state WHEN 'in_doubt' THEN MAX(:until, COALESCE(lease_until, 0) + 1) ELSE lease_until END
 WHERE execution_id = :execution_id AND attempt_number = :number AND state IN ('started', 'in_doubt')
     AND attempt_token_hash IS :token_hash;
 

@@ -5,13 +5,10 @@ import secrets
 from dataclasses import asdict
 
 from wakegate_schema.records import Approval, Claimed, Doubts, Execution, Lease, Outcome
-from wakegate_schema.states import State
+from wakegate_schema.states import OPERATOR, State
 from wakegate_schema.store.errors import NotAllowed
 from wakegate_schema.store.transaction import Row, Transaction, each
 from wakegate_schema.store.verbs import anomalies, executions, mapping
-
-_PERSON = "operator:"
-"""How the actor of a person's word begins."""
 
 
 @each
@@ -89,9 +86,10 @@ def settle(tx: Transaction, item: tuple[str, bool, str, str, int]) -> Execution:
         raise NotAllowed(f"execution {execution_id} is {row['state']}, not in_doubt; there is nothing to resolve")
     state = State.SUCCEEDED if happened else State.FAILED
     reason = "resolved_happened" if happened else "resolved_did_not_happen"
+    actor = OPERATOR + by
     tx.change(
         "settle",
-        {"execution_id": execution_id, "state": state, "reason": reason, "actor": _PERSON + by, "note": note, "at": at},
+        {"execution_id": execution_id, "state": state, "reason": reason, "actor": actor, "note": note, "at": at},
     )
     return executions.one(tx, execution_id)
 

@@ -1,0 +1,89 @@
+"""Drafts: a file gets its name only once it is whole, so that whoever dies meanwhile leaves no half of one.
+
+The draft lies beside, under a name that nobody looks for. Both steps are fault points, `file.draft` and `file.named`.
+"""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from wakegate_schema import fault_points
+
+
+def make(path: Path, data: bytes, mode: int, *, durable: bool) -> bool:
+    """Make a file; one that is there is left alone.
+
+    Args:
+        path: where; the directory must exist.
+        data: all that is in it.
+        mode: exactly its permission bits, whatever the umask.
+        durable: have the disk keep content and name before this returns.
+
+    Returns:
+        False if the name was taken, by another process perhaps a moment ago.
+
+    Raises:
+        OSError: it cannot be made; there is none, unless only the disk refused to keep its name.
+    """
+    with _draft(path, data, mode, durable=durable) as draft:
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+        fault_points.reach("file.named", path.name)
+    if durable:
+        sync_directory(path.parent)
+    return True
+
+
+def replace(path: Path, data: bytes, mode: int) -> None:
+    """Put a file in the place of the one that has this name, if any, so that no reader sees half of it; not synced.
+
+    Args:
+        path, data, mode: as `make`.
+
+    Raises:
+        OSError: it cannot be replaced; what was there is there still.
+    """
+    with _draft(path, data, mode, durable=False) as draft:
+        draft.replace(path)
+        fault_points.reach("file.named", path.name)
+
+
+def sync_file(path: Path) -> None:
+    """Have the disk keep a file's content and its name. Raises OSError."""
+    _sync(path, os.O_RDONLY)
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Have the disk keep the names in a directory. Raises OSError."""
+    _sync(directory, os.O_RDONLY | os.O_DIRECTORY)
+
+
+@contextmanager
+def _draft(path: Path, data: bytes, mode: int, *, durable: bool) -> Iterator[Path]:
+    """Give a whole file beside `path`, which is gone at the end unless it was renamed."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(descriptor)
+        fault_points.reach("file.draft", path.name)
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
