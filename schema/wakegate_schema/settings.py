@@ -167,7 +167,9 @@ class Settings(BaseSettings):
         64, "The most executions one worker works on at once.", unit="executions"
     )
     lease_seconds: Annotated[int, types.whole_number(2, 3600)] = _setting(
-        30, "How long a lease on an execution lasts without being renewed; the same for all workers of a store.", unit="seconds"
+        30,
+        "How long a lease on an execution lasts without being renewed; the same for all workers of a store.",
+        unit="seconds",
     )
     retention_days: Annotated[int, types.whole_number(8, 36_500)] = _setting(
         30, "How long the payloads of finished executions are kept; at least 8.", unit="days"

@@ -7,11 +7,17 @@ from dataclasses import dataclass
 import aiohttp
 from aiohttp import web
 
-from faults.world import DATABASE, Call, World
+from faults.tools import lose
+from faults.world import DATABASE, TOKEN, Call, World
+from support import driving
 from support.aap_peer import refusal
 from support.deliveries import Delivery
 from support.desk import new_id
-from wakegate_schema import clock
+from wakegate_schema import clock, timestamps
+from wakegate_schema.records import Approval, RequestIdentity
+from wakegate_schema.sealing import BearerToken, Credential
+from wakegate_worker.aap import AapClient
+from wakegate_worker.outbound import open_session
 
 
 @dataclass(frozen=True)
@@ -149,6 +155,26 @@ async def in_doubt_for_long(world: World) -> None:
     await world.start("worker")
     await world.decided(key)
     await world.comes_out(key)
+
+
+async def fallen_silent(world: World) -> None:
+    """A worker dies in a tool; another one asks the probe, once there was no sign of life for long enough."""
+    key = await world.save("approved", tool="lose_the_answer")
+    ((_, saved),) = await world.store.executions()
+    leased = await driving.lease(world.store, saved.execution_id)
+    now = clock.now()
+    await world.store.begin_submission(leased.lease, "1", now)
+    credential = Credential(world.url, world.instance_id, BearerToken(TOKEN))
+    async with open_session() as session:
+        found = (await AapClient(session, credential).submit(leased)).request
+    created_at, deadline_at = timestamps.parse(found.created_at), timestamps.parse(found.deadline_at)
+    await world.store.attach(leased.execution_id, RequestIdentity(found.id, created_at, deadline_at), now)
+    await world.decided(key)
+    decision = world.request(key)["decision"]
+    decided_at, expires_at = timestamps.parse(decision["decided_at"]), timestamps.parse(decision["expires_at"])
+    await world.store.start(leased.lease, Approval(decided_at, expires_at, None), now, now + clock.SECOND)
+    lose(world.folder, key, leased.execution_id)
+    await world.start("worker")
 
 
 async def parked(world: World) -> None:
@@ -301,6 +327,7 @@ STORIES = (
     Story("worker", approved_early),
     Story("worker", in_doubt),
     Story("worker", in_doubt_for_long),
+    Story("worker", fallen_silent),
     Story("worker", first_start, fresh=True),
     Story("receiver", notified),
     Story("receiver", first_receiver, fresh=True),

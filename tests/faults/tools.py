@@ -10,13 +10,22 @@ from wakegate_worker import Attempt, tool
 
 EFFECTS = Path("effects")
 """In the folder that the process runs in."""
+PAYMENTS = Path("payments")
+"""What the bank knows, in the same folder."""
 
 
-def have_effect(key: str) -> None:
+def have_effect(key: str, folder: Path = Path()) -> None:
     """Have the effect of the call with this key in the world."""
-    descriptor = os.open(EFFECTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(folder / EFFECTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     os.write(descriptor, f"{key}\n".encode())
     os.close(descriptor)
+
+
+def lose(folder: Path, key: str, execution_id: str) -> None:
+    """Have the effect, with a name that the bank can be asked about, and tell nobody."""
+    have_effect(key, folder)
+    with (folder / PAYMENTS).open("a") as file:
+        file.write(f"{execution_id}\n")
 
 
 def effects(folder: Path) -> list[str]:
@@ -54,14 +63,12 @@ async def _look(attempt: Attempt) -> bool:
 
 
 def _looked_up() -> list[str]:
-    path = Path("payments")
+    path = PAYMENTS
     return path.read_text().splitlines(keepends=True) if path.exists() else []
 
 
 @tool(timeout=0.5, probe=_look)
 async def lose_the_answer(attempt: Attempt, key: str) -> NoReturn:
     """Pay, with a name that the bank can be asked about, and lose the answer."""
-    have_effect(key)
-    with Path("payments").open("a") as file:
-        file.write(f"{attempt.execution_id}\n")
+    lose(Path(), key, attempt.execution_id)
     raise ConnectionResetError

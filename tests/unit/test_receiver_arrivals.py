@@ -35,7 +35,9 @@ def asks_and_closes(client: socket.socket) -> None:
 @pytest.mark.parametrize(
     ("deed", "expected"), [(stays, False), (asks, False), (asks_and_closes, False), (closes, True), (resets, True)]
 )
-def test_a_peer_that_has_closed_without_a_word_is_not_served(deed: Callable[[socket.socket], None], expected: bool) -> None:
+def test_a_peer_that_has_closed_without_a_word_is_not_served(
+    deed: Callable[[socket.socket], None], expected: bool
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         client = socket.create_connection(listening.getsockname())
         deed(client)

@@ -219,7 +219,7 @@ class Worker:
         )
 
     async def _mark_clock(self) -> None:
-        """Keep the host's mark near the present also while nothing starts: a clock set back is seen by the next claim."""
+        """Keep the mark near the present while nothing starts too: the next claim sees a clock that was set back."""
         await self._clock.mark()
 
     def _periodic_work(self) -> list[Coroutine[Any, Any, None]]:
