@@ -26,8 +26,8 @@ fuzz: $(VENV)/.installed-dev      ## a minute for each target, with atheris if '
 soak: $(VENV)/.installed-dev      ## random kills, skewed clocks and a full disk under load, then a count: make soak MINUTES=10 SEED=1
 	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
-model: $(VENV)/.installed-dev     ## search histories at random for one that the model disagrees with: make model HISTORIES=2000
-	WAKEGATE_TEST_HISTORIES=$(or $(HISTORIES),500) $(BIN)/python -m pytest tests/model/test_model.py --show-capture=no
+model: $(VENV)/.installed-dev     ## search histories at random for one that the model disagrees with: make model HISTORIES=200
+	WAKEGATE_TEST_HISTORIES=$(or $(HISTORIES),50) $(BIN)/python -m pytest tests/model/test_model.py --show-capture=no
 
 fault-matrix: $(VENV)/.installed-dev  ## break every fault point in every way and write the table in docs/reliability.md
 	PYTHONPATH=tests $(BIN)/python -m faults.matrix $(if $(EVERYWHERE),everywhere)

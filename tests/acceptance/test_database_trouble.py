@@ -135,7 +135,7 @@ async def test_a_stopped_writer_that_holds_the_turn_holds_up_nothing_else(tmp_pa
     async with (
         site_in(tmp_path, tmp_path, peer) as site,
         site.receiving(**QUICK),
-        site.working(),
+        site.working(WAKEGATE_LEASE_SECONDS="30"),  # a start that takes as long as its lease is not made
         approved_call(site, peer) as (saved, gate),
     ):
         answers = Answers()

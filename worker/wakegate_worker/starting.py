@@ -12,7 +12,7 @@ from wakegate_schema.clock import SECOND
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.records import Approval, Execution, Outcome
 from wakegate_schema.states import State
-from wakegate_schema.store import Store, StoreUnavailable
+from wakegate_schema.store import Store, StoreUnavailable, StoreVanished
 from wakegate_worker.attempt import attempt_of
 from wakegate_worker.boundary import Ending
 from wakegate_worker.clocks import ClockVerdict, check_clocks, server_time
@@ -142,7 +142,9 @@ class Starting:
             return await self._store.start(execution.lease, approval, now, now + self._lease_us)
         except StoreUnavailable as error:
             log.warning("the start's answer is lost", action="start", reason=error.reason)
-        started = await self._reread(execution)
+            # A commit into a file that nobody can find any more may be forgotten: it permits nothing.
+            vanished = isinstance(error, StoreVanished)
+        started = None if vanished else await self._reread(execution)
         if started is None:
             # Should the commit have been made after all, nothing was begun under it; nobody but us knows.
             self._recorder.record_later(execution.lease, Outcome("not_begun", "start_unconfirmed"))

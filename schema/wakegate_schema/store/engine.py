@@ -46,6 +46,7 @@ class SqliteEngine:
             with self._turn:  # opening too: two cannot make one new file WAL at once, SQLite does not wait there
                 connection = self._file.connection()
                 connection.execute("BEGIN IMMEDIATE")
+                self._file.check()  # what is known to be lost is not begun
                 yield Transaction(connection, self._queries)
                 connection.execute("COMMIT")
                 self._file.check()
