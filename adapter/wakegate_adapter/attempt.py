@@ -1,6 +1,7 @@
 """The attempt: what a harness that claims a call gets to see, and how it says what became of it."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,8 @@ class Taken:
     """None if the call is to be run now, by whoever took it; else a machine word."""
     grant: Grant | None = None
     arguments_json: bytes | None = field(default=None, repr=False)
+    unfit: Callable[[], Outcome | None] | None = field(default=None, repr=False, compare=False)
+    """Looks once more at every clock: None if the call may still begin, else the outcome to record instead."""
 
     @property
     def permitted(self) -> bool:

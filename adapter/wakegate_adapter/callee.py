@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from wakegate_adapter.errors import AdapterError, CallRefused
 from wakegate_schema import fault_points
+from wakegate_schema.records import Outcome
 
 Run = Callable[..., Any]
 """Any callable that takes the call's arguments by name, sync or async."""
@@ -21,6 +22,15 @@ class NoThread(AdapterError):
     """No thread could be had; nothing was begun."""
 
     reason = "no_thread"
+
+
+class MayNotBegin(Exception):
+    """The last look before the call found that it may not begin."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        """Take what is to be recorded instead."""
+        super().__init__(outcome.reason)
+        self.outcome = outcome
 
 
 def check_fits(run: Run, arguments: Mapping[str, Any]) -> None:
@@ -43,22 +53,36 @@ def check_failures(failures: tuple[type[Exception], ...]) -> None:
         raise CallRefused("failures", "it must be a tuple of exception classes", reason="bad_failures")
 
 
-async def run_once(run: Run, arguments: Mapping[str, Any], left: Callable[["asyncio.Future[Any]"], None]) -> Any:
-    """Run it: an async callable in this loop, a sync one in a thread of its own.
+async def run_once(
+    run: Run,
+    arguments: Mapping[str, Any],
+    left: Callable[["asyncio.Future[Any]"], None],
+    look: Callable[[], None],
+) -> Any:
+    """Run it: an async callable in this loop, a sync one in a thread of its own. `look` is the last thing before it.
 
     Cancelled, a sync callable goes on in its thread and its end is not waited for; `left` is told of it then, with
     what is done once it has ended.
     """
     await fault_points.passing("tool.begin", "hold")
-    value = await _called(run, arguments, left)
+    value = await _called(run, arguments, left, look)
     await fault_points.passing("tool.end", "hold")
     return value
 
 
-async def _called(run: Run, arguments: Mapping[str, Any], left: Callable[["asyncio.Future[Any]"], None]) -> Any:
+async def _called(
+    run: Run,
+    arguments: Mapping[str, Any],
+    left: Callable[["asyncio.Future[Any]"], None],
+    look: Callable[[], None],
+) -> Any:
+    def begin() -> Any:
+        look()
+        return run(**arguments)
+
     if inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(getattr(run, "__call__", None)):  # noqa: B004
-        return await run(**arguments)
-    ending = _in_thread(lambda: run(**arguments))
+        return await begin()
+    ending = _in_thread(begin)
     try:
         value = await asyncio.shield(ending)
     except asyncio.CancelledError:

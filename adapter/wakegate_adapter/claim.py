@@ -1,13 +1,15 @@
 """The claim: `async with adapter.claim(...)`, from the spent permission to the recorded outcome."""
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 from wakegate_adapter.attempt import Attempt
+from wakegate_adapter.callee import MayNotBegin
 from wakegate_adapter.grant import Grant
 from wakegate_adapter.log import log
-from wakegate_adapter.outcomes import untold
+from wakegate_adapter.outcomes import LAPSED_AT_START, untold
 from wakegate_adapter.permissions import Permissions, new_claim_id
 from wakegate_adapter.persistence import ended, to_the_end
 from wakegate_schema.records import Execution, Outcome
@@ -23,6 +25,7 @@ class Claim:
         self._label = label
         self._attempt: Attempt | None = None
         self._grant: Grant | None = None
+        self._unfit: Callable[[], Outcome | None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._ending: asyncio.Future[Any] | None = None
         self.execution: Execution | None = None
@@ -31,7 +34,7 @@ class Claim:
     async def __aenter__(self) -> Attempt:
         """Spend the permission, if there is one."""
         found = await self._permissions.take(self._execution_id, new_claim_id(self._label))
-        self._attempt, self._grant = Attempt(found), found.grant
+        self._attempt, self._grant, self._unfit = Attempt(found), found.grant, found.unfit
         if found.grant is not None:
             self._keeper = asyncio.get_running_loop().create_task(self._keep(self._attempt, found.grant))
         return self._attempt
@@ -52,6 +55,12 @@ class Claim:
         finally:
             if self._keeper is not None:
                 await self._keep_no_more(self._keeper)
+
+    def look(self) -> None:
+        """Look at every clock, as the last thing before the call. Raises `MayNotBegin`."""
+        outcome = self._unfit() if self._unfit is not None else LAPSED_AT_START
+        if outcome is not None:
+            raise MayNotBegin(outcome)
 
     @property
     def runs_on(self) -> bool:

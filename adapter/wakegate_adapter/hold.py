@@ -5,11 +5,11 @@ from typing import Final
 
 from wakegate_adapter.attempt import Attempt
 from wakegate_adapter.call import Call
-from wakegate_adapter.callee import NoThread, Run, run_once
+from wakegate_adapter.callee import MayNotBegin, NoThread, Run, run_once
 from wakegate_adapter.claim import Claim
 from wakegate_adapter.errors import HeldElsewhere, ResultRefused
 from wakegate_adapter.log import log
-from wakegate_adapter.outcomes import LAPSED_AT_START, RUNS_ON, untold
+from wakegate_adapter.outcomes import RUNS_ON, untold
 from wakegate_adapter.permissions import Permissions
 from wakegate_adapter.persistence import ended, patiently, to_the_end, until_lost
 from wakegate_adapter.saving import save
@@ -153,11 +153,10 @@ class Hold:
         return await patiently(lambda: self._store.execution(execution_id), self._patience)
 
     async def _attempt(self, claim: Claim, attempt: Attempt, run: Run, failures: tuple[type[Exception], ...]) -> None:
-        if attempt.expires_at is None or clock.now() >= attempt.expires_at:  # others had this loop since the claim
-            attempt.tell(LAPSED_AT_START)
-            return
         try:
-            value = await run_once(run, attempt.arguments, claim.left)
+            value = await run_once(run, attempt.arguments, claim.left, claim.look)
+        except MayNotBegin as late:  # others had this loop, or this process, since the claim
+            attempt.tell(late.outcome)
         except NoThread as error:
             attempt.not_begun(str(error))
         except failures as error:

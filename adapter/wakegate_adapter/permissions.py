@@ -120,10 +120,12 @@ class Permissions:
             await self.finish(grant, Outcome("not_begun", "store_unavailable"))
             raise
         log.info("claimed", action="claim", execution_id=grant.execution_id)  # may take its time
-        unfit = self._unfit(claimed.execution, highest, begun)
+        look = functools.partial(self._unfit, claimed.execution, highest, begun)
+        unfit = look()
         if unfit is not None:
             return await self._refused(await self.finish(grant, unfit))
-        return Taken(resolution, "The call is approved; run it now, once.", None, grant, claimed.execution.arguments)
+        told = "The call is approved; run it now, once."
+        return Taken(resolution, told, None, grant, claimed.execution.arguments, look)
 
     def _unfit(self, execution: Execution, highest: int, begun: float) -> Outcome | None:
         """Return why the call must not begin although it is claimed; None when it may."""

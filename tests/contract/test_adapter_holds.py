@@ -12,6 +12,7 @@ import pytest
 from support import driving
 from support.desk import Desk, approved
 from wakegate_adapter import Adapter, Call, CallRefused, HeldElsewhere, KeyConflict, State, WakegateError
+from wakegate_adapter.callee import run_once
 from wakegate_adapter.persistence import to_the_end
 from wakegate_schema import clock
 from wakegate_schema.clock import HOUR, SECOND
@@ -303,6 +304,21 @@ async def test_an_approval_that_is_nearly_over_does_not_run(adapter: Adapter, st
     await decide(store, approval=approved(valid=int(1.5 * SECOND)))
     outcome = await held
     assert (outcome.state, outcome.reason) == (State.ABANDONED, "too_late")
+    assert refunds.done == []
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_a_harness_held_up_right_before_the_call_does_not_begin_it(
+    adapter: Adapter, store: Store, refunds: Refunds, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def after_a_lease(*args: Any) -> Any:
+        time.sleep(0.8)  # as a stopped process, or a blocked loop; others may take the attempt for dead
+        return await run_once(*args)
+
+    monkeypatch.setattr("wakegate_adapter.hold.run_once", after_a_lease)
+    run = refunds.issue if kind == "async" else lambda amount: refunds.done.append(amount)
+    outcome, _ = await asyncio.gather(adapter.hold(a_call(), run=run, wait_limit=30), decide(store))
+    assert (outcome.state, outcome.reason) == (State.LAPSED, "start_too_slow")
     assert refunds.done == []
 
 

@@ -2,9 +2,10 @@
 
 import asyncio
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -32,6 +33,8 @@ class Case:
     point: str
     action: Action
     story: Story
+    others: tuple[Story, ...] = ()
+    """Stories that reach the point too, should this one not do so every time."""
 
     @property
     def fault(self) -> str:
@@ -80,7 +83,9 @@ class Stage:
 
     async def _see(self, number: int, case: Case) -> Seen:
         """Run one case; again in a new world if the point was not reached, since some depend on who comes first."""
-        for attempt in range(ATTEMPTS):
+        stories = (case.story, *case.others)
+        for attempt in range(max(ATTEMPTS, len(stories))):
+            case = replace(case, story=stories[attempt % len(stories)])
             folder = self.folder / f"{case.action}{number}-{attempt}"
             folder.mkdir()
             async with self._world(folder, case.story, case.fault) as found:
@@ -112,7 +117,9 @@ def cases(program: str, action: Action, traced: Mapping[str, set[str]]) -> list[
     """Return a case for every point that was traced, in the first story that reaches it."""
     found: dict[str, Case] = {}
     for case in everywhere(program, action, traced):
-        found.setdefault(case.point, case)
+        first = found.setdefault(case.point, case)
+        if first is not case:
+            found[case.point] = replace(first, others=(*first.others, case.story))
     return [found[point] for point in sorted(found)]
 
 
@@ -122,13 +129,14 @@ def everywhere(program: str, action: Action, traced: Mapping[str, set[str]]) -> 
 
 
 @asynccontextmanager
-async def stage(folder: Path) -> AsyncIterator[Stage]:
-    """Set the stage in an empty folder."""
-    template = folder / "template.db"
-    async with await open_store(f"sqlite:///{template}", mode="service"):
-        pass
-    async with nursery() as found:
-        yield Stage(folder, found, template)
+async def stage() -> AsyncIterator[Stage]:
+    """Set the stage in an empty folder, with a name short enough for sockets below it."""
+    with tempfile.TemporaryDirectory(prefix="wg") as name:
+        template = Path(name) / "template.db"
+        async with await open_store(f"sqlite:///{template}", mode="service"):
+            pass
+        async with nursery() as found:
+            yield Stage(Path(name), found, template)
 
 
 async def _a_few_at_once(few: int, work: Iterable[Awaitable[_T]]) -> list[_T]:

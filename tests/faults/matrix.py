@@ -3,7 +3,6 @@
 import asyncio
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -23,11 +22,10 @@ async def run(choose: Callable[[str, Action, Mapping[str, set[str]]], list[Case]
     """Break every point in every way, in the stories that `choose` gives."""
     seen: list[Seen] = []
     for program in PACKAGES:
-        with tempfile.TemporaryDirectory(prefix="faults-") as folder:
-            async with stage(Path(folder)) as found:
-                traced = await found.trace(program)
-                for action in ACTIONS:
-                    seen += await found.see(action, choose(program, action, traced))
+        async with stage() as found:
+            traced = await found.trace(program)
+            for action in ACTIONS:
+                seen += await found.see(action, choose(program, action, traced))
     return seen
 
 

@@ -1,7 +1,6 @@
 """Every fault point, in real processes: killed, failing and delayed there, nothing is lost and nothing runs twice."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -20,9 +19,9 @@ def traces() -> dict[str, dict[str, set[str]]]:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 async def test_the_stories_hold_unbroken_and_reach_every_point_there_is(
-    program: str, tmp_path: Path, traces: dict[str, dict[str, set[str]]]
+    program: str, traces: dict[str, dict[str, set[str]]]
 ) -> None:
-    async with stage(tmp_path) as found:
+    async with stage() as found:
         traces[program] = await found.trace(program)
     assert set[str]().union(*traces[program].values()) == points(program)
 
@@ -30,9 +29,9 @@ async def test_the_stories_hold_unbroken_and_reach_every_point_there_is(
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("program", PROGRAMS)
 async def test_every_promise_holds_wherever_a_program_breaks(
-    program: str, action: Action, tmp_path: Path, traces: dict[str, dict[str, set[str]]]
+    program: str, action: Action, traces: dict[str, dict[str, set[str]]]
 ) -> None:
-    async with stage(tmp_path) as found:
+    async with stage() as found:
         traced = traces.get(program) or await found.trace(program)
         seen = await found.see(action, cases(program, action, traced))
     assert {one.case.point for one in seen} == points(program)

@@ -79,7 +79,7 @@ BREAKS = (
 
 @pytest.mark.parametrize("breaks", BREAKS, ids=lambda breaks: breaks.__name__)
 async def test_a_broken_promise_is_found(breaks: Callable[[World], None], tmp_path: Path) -> None:
-    async with stage(tmp_path) as at, world(tmp_path, at.nursery, at.template, "worker", None) as found:
+    async with stage() as at, world(tmp_path, at.nursery, at.template, "worker", None) as found:
         await STORY.happen(found)
         assert await count(found) == ["succeeded", "denied"]
         breaks(found)
