@@ -2,15 +2,12 @@
 
 from wakegate_adapter.adapter import Adapter
 from wakegate_adapter.attempt import Attempt, Taken
-from wakegate_adapter.call import Call, Ticket
 from wakegate_adapter.claim import Claim
 from wakegate_adapter.errors import (
     AdapterClosed,
     AdapterError,
-    CallRefused,
     ControlNotYet,
     HeldElsewhere,
-    InstanceUnclear,
     NotConfigured,
     NotPermitted,
     OutcomeNotRecorded,
@@ -18,7 +15,9 @@ from wakegate_adapter.errors import (
     ResultRefused,
     WaitTimeout,
 )
-from wakegate_adapter.grant import Grant
+from wakegate_schema.calls.call import Call, Ticket
+from wakegate_schema.calls.errors import CallRefused, InstanceUnclear
+from wakegate_schema.calls.grant import Grant
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.resolution import Resolution
 from wakegate_schema.states import State

@@ -8,20 +8,21 @@ from types import TracebackType
 from typing import Final, Self
 
 from wakegate_adapter.attempt import Taken
-from wakegate_adapter.call import Call, Ticket
 from wakegate_adapter.callee import Run, check_failures, check_fits
 from wakegate_adapter.claim import Claim
-from wakegate_adapter.errors import AdapterClosed, CallRefused, WaitTimeout
-from wakegate_adapter.grant import Grant
+from wakegate_adapter.errors import AdapterClosed, WaitTimeout
 from wakegate_adapter.hold import HOLD_S, Hold
 from wakegate_adapter.location import database_url
 from wakegate_adapter.log import log
-from wakegate_adapter.outcomes import Kind, outcome_of
 from wakegate_adapter.permissions import Permissions
 from wakegate_adapter.persistence import ended
-from wakegate_adapter.saving import save
 from wakegate_adapter.watch import Watch
 from wakegate_schema import clock, fault_points, ids
+from wakegate_schema.calls.call import Call, Ticket
+from wakegate_schema.calls.errors import CallRefused
+from wakegate_schema.calls.grant import Grant
+from wakegate_schema.calls.outcomes import Kind, outcome_of
+from wakegate_schema.calls.saving import save
 from wakegate_schema.records import Execution, Runs
 from wakegate_schema.resolution import Resolution
 from wakegate_schema.states import OLDER_EPOCH, State

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wakegate_adapter.errors import NotPermitted, OutcomeTold, ResultRefused
-from wakegate_adapter.grant import Grant
-from wakegate_adapter.outcomes import failed, in_doubt, not_begun, succeeded
+from wakegate_schema.calls.grant import Grant
+from wakegate_schema.calls.outcomes import failed, in_doubt, not_begun, succeeded
 from wakegate_schema.downstream import downstream_key
 from wakegate_schema.records import Outcome
 from wakegate_schema.resolution import Resolution

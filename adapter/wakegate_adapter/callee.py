@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from wakegate_adapter.errors import AdapterError, CallRefused
+from wakegate_adapter.errors import AdapterError
 from wakegate_schema import fault_points
+from wakegate_schema.calls.errors import CallRefused
 from wakegate_schema.records import Outcome
 
 Run = Callable[..., Any]

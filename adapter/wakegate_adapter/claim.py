@@ -7,11 +7,11 @@ from typing import Any
 
 from wakegate_adapter.attempt import Attempt
 from wakegate_adapter.callee import MayNotBegin
-from wakegate_adapter.grant import Grant
 from wakegate_adapter.log import log
-from wakegate_adapter.outcomes import LAPSED_AT_START, untold
 from wakegate_adapter.permissions import Permissions, new_claim_id
 from wakegate_adapter.persistence import ended, to_the_end
+from wakegate_schema.calls.grant import Grant
+from wakegate_schema.calls.outcomes import LAPSED_AT_START, untold
 from wakegate_schema.records import Execution, Outcome
 
 

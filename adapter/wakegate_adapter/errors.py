@@ -1,6 +1,6 @@
 """What can go wrong in a harness, beside what the store itself refuses."""
 
-from wakegate_adapter.grant import Grant
+from wakegate_schema.calls.grant import Grant
 from wakegate_schema.errors import WakegateError
 
 
@@ -26,23 +26,6 @@ class AdapterClosed(AdapterError):
     """This adapter is closed; open another one."""
 
     reason = "adapter_closed"
-
-
-class CallRefused(AdapterError):
-    """The call cannot be saved as it is; nothing was saved."""
-
-    reason = "call_refused"
-
-    def __init__(self, path: str, problem: str, *, reason: str = "call_refused") -> None:
-        """Name the part of the call, such as `arguments.items[3].price`, and what is wrong; never its value."""
-        super().__init__(f"{path}: {problem}", reason=reason)
-        self.path = path
-
-
-class InstanceUnclear(AdapterError):
-    """The call does not say clearly enough under which instance it is to be submitted."""
-
-    reason = "instance_unclear"
 
 
 class WaitTimeout(AdapterError):

@@ -4,17 +4,17 @@ import asyncio
 from typing import Final
 
 from wakegate_adapter.attempt import Attempt
-from wakegate_adapter.call import Call
 from wakegate_adapter.callee import MayNotBegin, NoThread, Run, run_once
 from wakegate_adapter.claim import Claim
 from wakegate_adapter.errors import HeldElsewhere, ResultRefused
 from wakegate_adapter.log import log
-from wakegate_adapter.outcomes import RUNS_ON, untold
 from wakegate_adapter.permissions import Permissions
 from wakegate_adapter.persistence import ended, patiently, to_the_end, until_lost
-from wakegate_adapter.saving import save
 from wakegate_adapter.watch import Watch
 from wakegate_schema import clock
+from wakegate_schema.calls.call import Call
+from wakegate_schema.calls.outcomes import RUNS_ON, untold
+from wakegate_schema.calls.saving import save
 from wakegate_schema.clock import SECOND
 from wakegate_schema.outcome_texts import said
 from wakegate_schema.records import Execution

@@ -8,13 +8,13 @@ import time
 from typing import Final
 
 from wakegate_adapter.attempt import Taken
-from wakegate_adapter.call import check_visible
 from wakegate_adapter.errors import OutcomeNotRecorded
-from wakegate_adapter.grant import Grant, grant_of
 from wakegate_adapter.log import log
-from wakegate_adapter.outcomes import LAPSED_AT_START
 from wakegate_adapter.persistence import patiently, to_the_end, until_lost
 from wakegate_schema import clock, clock_mark, ids, timestamps
+from wakegate_schema.calls.call import check_visible
+from wakegate_schema.calls.grant import Grant, grant_of
+from wakegate_schema.calls.outcomes import LAPSED_AT_START
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Claimed, Execution, Outcome
 from wakegate_schema.resolution import Resolution, resolution_of

@@ -19,9 +19,9 @@ from model.snapshot import Observer
 from model.workers import LEASE_S, Listener, Parts
 
 from support.deliveries import Sender
-from wakegate_adapter.outcomes import failed, in_doubt, succeeded
 from wakegate_adapter.permissions import Permissions
 from wakegate_schema import clock, ids
+from wakegate_schema.calls.outcomes import failed, in_doubt, succeeded
 from wakegate_schema.clock import HOUR, SECOND
 from wakegate_schema.keys import ensure_key
 from wakegate_schema.records import Instance as InstanceRecord

@@ -9,8 +9,8 @@ import pytest
 from support.desk import new_id
 from wakegate_adapter import CallRefused, ControlNotYet, InstanceUnclear, NotConfigured
 from wakegate_adapter.callee import check_failures, check_fits
-from wakegate_adapter.choosing import choose
 from wakegate_adapter.location import database_url
+from wakegate_schema.calls.choosing import choose
 from wakegate_schema.records import Instance
 
 

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakegate_adapter import Call, CallRefused
-from wakegate_adapter.call import ARGUMENTS_LIMIT, CONTEXT_LIMIT, REASONING_LIMIT
-from wakegate_adapter.exact_json import MAX_DEPTH, NotJson, encode
-from wakegate_adapter.outcomes import failed, succeeded, untold
 from wakegate_schema import strict_json
+from wakegate_schema.calls.call import ARGUMENTS_LIMIT, CONTEXT_LIMIT, REASONING_LIMIT
+from wakegate_schema.calls.exact_json import MAX_DEPTH, NotJson, encode
+from wakegate_schema.calls.outcomes import failed, succeeded, untold
 from wakegate_schema.outcome_texts import MESSAGE_LIMIT
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 import wakegate_adapter
-from wakegate_adapter import adapter, call, callee, errors, exact_json, hold, outcomes, permissions, saving
+from wakegate_adapter import adapter, callee, errors, hold, permissions
+from wakegate_schema.calls import call, exact_json, outcomes, saving
+from wakegate_schema.calls import errors as call_errors
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.outcome_texts import RESULT_LIMIT
 from wakegate_schema.states import HOLD_LOST, WAIT_LIMIT
@@ -22,7 +24,7 @@ NEVER_SEEN = {"adapter_error", "result_refused", "no_thread"}
 
 def words() -> set[str]:
     """Every word that stands as a reason in the adapter's source."""
-    modules = (adapter, call, callee, errors, exact_json, hold, outcomes, permissions, saving)
+    modules = (adapter, call, call_errors, callee, errors, exact_json, hold, outcomes, permissions, saving)
     source = "".join(inspect.getsource(module) for module in modules)
     given = set(re.findall(r'\breason(?:, why)? ?= ?"(\w+)"', source))
     given |= set(re.findall(r'Outcome\(\s*"\w+", "(\w+)"', source))

@@ -34,7 +34,7 @@ from wakegate_worker.threads import NoThread
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reasons.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+) \|$", TEXT, flags=re.MULTILINE)
-WRITERS = modules_of("wakegate_worker", "wakegate_adapter", "wakegate_schema.store")
+WRITERS = modules_of("wakegate_worker", "wakegate_adapter", "wakegate_schema.calls", "wakegate_schema.store")
 EXECUTION_WRITERS = [module for module in WRITERS if module is not epochs]
 
 

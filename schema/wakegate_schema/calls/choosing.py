@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from wakegate_adapter.errors import InstanceUnclear
+from wakegate_schema.calls.errors import InstanceUnclear
 from wakegate_schema.records import Instance
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from wakegate_adapter.errors import CallRefused
-from wakegate_adapter.exact_json import NotJson, encode
 from wakegate_schema import ids, timestamps
+from wakegate_schema.calls.errors import CallRefused
+from wakegate_schema.calls.exact_json import NotJson, encode
 from wakegate_schema.states import State
 
 ARGUMENTS_LIMIT: Final = 256 * 1024

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final, Literal
 
-from wakegate_adapter.exact_json import NotJson, encode
+from wakegate_schema.calls.exact_json import NotJson, encode
 from wakegate_schema.outcome_texts import RESULT_LIMIT, one_line, place_of, said
 from wakegate_schema.records import Outcome
 

@@ -1,9 +1,9 @@
 """Saving: a call becomes an execution on record."""
 
-from wakegate_adapter.call import Call
-from wakegate_adapter.choosing import choose
-from wakegate_adapter.errors import CallRefused
 from wakegate_schema import clock, ids
+from wakegate_schema.calls.call import Call
+from wakegate_schema.calls.choosing import choose
+from wakegate_schema.calls.errors import CallRefused
 from wakegate_schema.records import Execution, Runs, Suspension
 from wakegate_schema.store import Store
 from wakegate_schema.wake_targets import NONE, wake_name
