@@ -17,8 +17,9 @@ check: $(VENV)/.installed-dev     ## lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-schema: $(VENV)/.installed        ## write the OpenAPI document anew from the types
+schema: $(VENV)/.installed        ## write the OpenAPI documents anew from the types
 	$(BIN)/python -m wakegate_receiver.openapi > schema/openapi/receiver.json
+	$(BIN)/python -m wakegate_receiver.control > schema/openapi/control.json
 
 fuzz: $(VENV)/.installed-dev      ## a minute for each target, with atheris if '.[fuzz]' is installed: make fuzz FUZZ="json --seconds 600"
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)

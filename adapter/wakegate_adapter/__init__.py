@@ -1,12 +1,13 @@
 """wakegate in a harness: save a call, wait for its approval, run it once."""
 
 from wakegate_adapter.adapter import Adapter
-from wakegate_adapter.attempt import Attempt, Taken
+from wakegate_adapter.attempt import Attempt
 from wakegate_adapter.claim import Claim
 from wakegate_adapter.errors import (
     AdapterClosed,
     AdapterError,
-    ControlNotYet,
+    ControlRefused,
+    ControlUnavailable,
     HeldElsewhere,
     NotConfigured,
     NotPermitted,
@@ -15,9 +16,9 @@ from wakegate_adapter.errors import (
     ResultRefused,
     WaitTimeout,
 )
-from wakegate_schema.calls.call import Call, Ticket
-from wakegate_schema.calls.errors import CallRefused, InstanceUnclear
-from wakegate_schema.calls.grant import Grant
+from wakegate_adapter.held import Held
+from wakegate_adapter.hold import Hold
+from wakegate_schema.calls import Call, CallRefused, Grant, InstanceUnclear, Taken, Ticket
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.resolution import Resolution
 from wakegate_schema.states import State
@@ -38,9 +39,12 @@ __all__ = [
     "Call",
     "CallRefused",
     "Claim",
-    "ControlNotYet",
+    "ControlRefused",
+    "ControlUnavailable",
     "Grant",
+    "Held",
     "HeldElsewhere",
+    "Hold",
     "InstanceUnclear",
     "KeyConflict",
     "NotAllowed",

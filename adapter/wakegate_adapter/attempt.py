@@ -1,54 +1,16 @@
 """The attempt: what a harness that claims a call gets to see, and how it says what became of it."""
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from wakegate_adapter.errors import NotPermitted, OutcomeTold, ResultRefused
-from wakegate_schema.calls.grant import Grant
+from wakegate_schema.calls import Taken
 from wakegate_schema.calls.outcomes import failed, in_doubt, not_begun, succeeded
-from wakegate_schema.downstream import downstream_key
 from wakegate_schema.records import Outcome
 from wakegate_schema.resolution import Resolution
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What taking a call came to: a grant, or the reason why there is none."""
-
-    resolution: Resolution
-    """The call as it stands."""
-    explanation: str
-    """One sentence for the agent."""
-    refusal: str | None
-    """None if the call is to be run now, by whoever took it; else a machine word."""
-    grant: Grant | None = None
-    arguments_json: bytes | None = field(default=None, repr=False)
-    unfit: Callable[[], Outcome | None] | None = field(default=None, repr=False, compare=False)
-    """Looks once more at every clock: None if the call may still begin, else the outcome to record instead."""
-
-    @property
-    def permitted(self) -> bool:
-        """Whether the call is to be run now, by whoever took it."""
-        return self.refusal is None and self.grant is not None
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The saved arguments as stdlib json reads them, a new dict each time. Raises `NotPermitted`."""
-        if self.arguments_json is None:
-            raise NotPermitted(f"execution {self.resolution.execution_id}: {self.explanation}")
-        arguments: dict[str, Any] = json.loads(self.arguments_json)
-        return arguments
-
-    @property
-    def idempotency_key(self) -> str:
-        """For the API that the call calls: the same for every look at this execution, and no other has it."""
-        return downstream_key(self.resolution.execution_id)
-
-
 class Attempt:
-    """One run of a call inside `async with adapter.claim(...)`. Say how it ended before leaving."""
+    """One run of a call inside `async with adapter.claim(...)` or `holding(...)`. Say how it ended before leaving."""
 
     def __init__(self, taken: Taken) -> None:
         """Take what the claim came to."""
@@ -78,7 +40,7 @@ class Attempt:
 
     @property
     def resolution(self) -> Resolution:
-        """The call as it stood when it was claimed."""
+        """The call as it stood when it was claimed, or was not."""
         return self._taken.resolution
 
     @property
@@ -89,7 +51,10 @@ class Attempt:
     @property
     def arguments(self) -> dict[str, Any]:
         """The approved arguments as stdlib json reads them, a new dict each time. Raises `NotPermitted`."""
-        return self._taken.arguments
+        arguments = self._taken.arguments if self.permitted else None
+        if arguments is None:
+            raise NotPermitted(f"execution {self.execution_id}: {self.explanation}")
+        return arguments
 
     @property
     def idempotency_key(self) -> str:

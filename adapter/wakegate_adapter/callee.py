@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
+import math
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -15,6 +16,9 @@ from wakegate_schema.records import Outcome
 
 Run = Callable[..., Any]
 """Any callable that takes the call's arguments by name, sync or async."""
+
+Failures = tuple[type[Exception], ...]
+"""Exceptions that mean "it did not happen"."""
 
 _THREAD: Final = "wakegate-run"
 
@@ -48,10 +52,16 @@ def check_fits(run: Run, arguments: Mapping[str, Any]) -> None:
         raise CallRefused("run", f"it does not take these arguments: {error}", reason="arguments_do_not_fit") from None
 
 
-def check_failures(failures: tuple[type[Exception], ...]) -> None:
+def check_failures(failures: Failures) -> None:
     """Refuse anything but a tuple of exception classes. Raises `CallRefused`."""
     if not isinstance(failures, tuple) or not all(isinstance(f, type) and issubclass(f, Exception) for f in failures):
         raise CallRefused("failures", "it must be a tuple of exception classes", reason="bad_failures")
+
+
+def check_wait_limit(seconds: float) -> None:
+    """Refuse anything but a number of seconds above 0. Raises `CallRefused`."""
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise CallRefused("wait_limit", "it must be a number of seconds above 0", reason="bad_wait_limit")
 
 
 async def run_once(

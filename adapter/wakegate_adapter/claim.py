@@ -1,26 +1,29 @@
 """The claim: `async with adapter.claim(...)`, from the spent permission to the recorded outcome."""
 
 import asyncio
+import os
+import re
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 from wakegate_adapter.attempt import Attempt
 from wakegate_adapter.callee import MayNotBegin
+from wakegate_adapter.grants import Grants
 from wakegate_adapter.log import log
-from wakegate_adapter.permissions import Permissions, new_claim_id
-from wakegate_adapter.persistence import ended, to_the_end
-from wakegate_schema.calls.grant import Grant
+from wakegate_schema import clock_mark, ids
+from wakegate_schema.calls import Grant, Standing
 from wakegate_schema.calls.outcomes import LAPSED_AT_START, untold
-from wakegate_schema.records import Execution, Outcome
+from wakegate_schema.calls.persistence import ended, to_the_end
+from wakegate_schema.records import Outcome
 
 
 class Claim:
     """An async context manager that gives an `Attempt`, keeps its lease, and reports its outcome at the end."""
 
-    def __init__(self, permissions: Permissions, execution_id: str, label: str | None = None) -> None:
+    def __init__(self, grants: Grants, execution_id: str, label: str | None = None) -> None:
         """Take what `Adapter.claim` was given."""
-        self._permissions = permissions
+        self._grants = grants
         self._execution_id = execution_id
         self._label = label
         self._attempt: Attempt | None = None
@@ -28,15 +31,17 @@ class Claim:
         self._unfit: Callable[[], Outcome | None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._ending: asyncio.Future[Any] | None = None
-        self.execution: Execution | None = None
-        """The execution once its outcome is recorded."""
+        self.standing: Standing | None = None
+        """Where the call stands once its outcome is recorded."""
 
     async def __aenter__(self) -> Attempt:
         """Spend the permission, if there is one."""
-        found = await self._permissions.take(self._execution_id, new_claim_id(self._label))
+        found = await self._grants.take(self._execution_id, new_claim_id(self._label))
         self._attempt, self._grant, self._unfit = Attempt(found), found.grant, found.unfit
         if found.grant is not None:
-            self._keeper = asyncio.get_running_loop().create_task(self._keep(self._attempt, found.grant))
+            self._keeper = asyncio.get_running_loop().create_task(
+                self._keep(self._attempt, found.grant, found.lease_seconds)
+            )
         return self._attempt
 
     async def __aexit__(
@@ -78,13 +83,13 @@ class Claim:
             self._ending.add_done_callback(lambda _: keeper.cancel())
 
     async def _report(self, grant: Grant, outcome: Outcome) -> None:
-        self.execution = await self._permissions.finish(grant, outcome)
+        self.standing = await self._grants.finish(grant, outcome)
 
-    async def _keep(self, attempt: Attempt, grant: Grant) -> None:
+    async def _keep(self, attempt: Attempt, grant: Grant, lease: float) -> None:
         try:
-            await self._permissions.keep(grant)
+            await self._grants.keep(grant, lease)
             attempt.lease_lost = True
-            await self._permissions.give_signs(grant)
+            await self._grants.give_signs(grant, lease)
         except Exception as error:  # noqa: BLE001 (the attempt goes on; that its lease is not kept is told)
             log.error(
                 "the lease is not kept any more",
@@ -93,3 +98,9 @@ class Claim:
                 error=type(error).__name__,
             )
         attempt.lease_lost = True
+
+
+def new_claim_id(label: str | None = None) -> str:
+    """Return an id that no other claim has, beginning with the label, or with what names this process."""
+    host = re.sub(r"[^A-Za-z0-9.-]", "-", clock_mark.host_name())[:100]
+    return f"{label or f'{host}/{os.getpid()}'}/{ids.new()}"

@@ -2,6 +2,7 @@
 
 from wakegate_schema.calls.grant import Grant
 from wakegate_schema.errors import WakegateError
+from wakegate_schema.store import StoreUnavailable
 
 
 class AdapterError(WakegateError):
@@ -11,15 +12,21 @@ class AdapterError(WakegateError):
 
 
 class NotConfigured(AdapterError):
-    """The adapter was not told where the store is; set WAKEGATE_DATABASE or name it to Adapter.open."""
+    """The adapter was not told where wakegate is; set WAKEGATE_CONTROL or WAKEGATE_DATABASE, or tell Adapter.open."""
 
     reason = "not_configured"
 
 
-class ControlNotYet(AdapterError):
-    """The control API comes in a later version; unset WAKEGATE_CONTROL and set WAKEGATE_DATABASE instead."""
+class ControlUnavailable(StoreUnavailable):
+    """The receiver did not answer, or not so that it could be understood; nothing was promised. Try again."""
 
-    reason = "control_not_yet"
+    reason = "control_unavailable"
+
+
+class ControlRefused(AdapterError):
+    """The receiver's control API refuses this harness; the message says what to do."""
+
+    reason = "control_refused"
 
 
 class AdapterClosed(AdapterError):

@@ -1,57 +1,34 @@
-"""The watch: one look at the store's changes, shared by everybody in this adapter who waits."""
+"""The watch: waits for calls to get somewhere, over the store or the control API."""
 
-import asyncio
+import functools
 from collections.abc import Callable
 from typing import Final
 
-from wakegate_adapter.persistence import ended, patiently
-from wakegate_schema.records import Execution
-from wakegate_schema.store import Store
+from wakegate_schema.calls import Calls, Standing
+from wakegate_schema.calls.persistence import patiently
 
-REREAD_S: Final = 1.0
-"""How long a waiter goes without reading again, whatever the store says."""
-GAP_S: Final = 0.02
-"""The least time between two reads of one waiter, however much is committed."""
+WAIT_S: Final = 20.0
+"""How long one question waits for its answer, in seconds."""
 
 
 class Watch:
-    """Waits for executions to get somewhere."""
+    """Waits for calls."""
 
-    def __init__(self, store: Store, patience: float) -> None:
-        """Take the store, and how many seconds reading it may fail."""
-        self._store = store
+    def __init__(self, calls: Calls, patience: float) -> None:
+        """Take the verbs, and how many seconds nobody may answer."""
+        self._calls = calls
         self._patience = patience
-        self._number = -1
-        self._looking: asyncio.Task[None] | None = None
-        self._closed = False
 
-    async def until(self, execution_id: str, there: Callable[[Execution], bool]) -> Execution:
-        """Return the execution as soon as `there` holds of it. Raises `NotFound`, or `StoreUnavailable`."""
-        loop = asyncio.get_running_loop()
-        while True:
-            seen, read_at = self._number, loop.time()
-            execution = await patiently(lambda: self._store.execution(execution_id), self._patience)
-            if there(execution):
-                return execution
-            await self._changed(seen)
-            await asyncio.sleep(max(0.0, read_at + GAP_S - loop.time()))
+    async def until(self, execution_id: str, there: Callable[[Standing], bool]) -> Standing:
+        """Return where a call stands as soon as `there` holds of it. Raises `NotFound`, or `StoreUnavailable`."""
+        standing = await self.now(execution_id)
+        while not there(standing):
+            standing = await patiently(functools.partial(self._after, execution_id, standing), self._patience)
+        return standing
 
-    async def close(self) -> None:
-        """Stop looking; whoever still waits finds the store closed."""
-        self._closed = True
-        if self._looking is not None:
-            await ended(self._looking)
+    async def now(self, execution_id: str) -> Standing:
+        """Return where a call stands. Raises as `until`."""
+        return await patiently(lambda: self._calls.show(execution_id), self._patience)
 
-    async def _changed(self, seen: int) -> None:
-        """Wait for a change later than number `seen`, at most `REREAD_S`."""
-        if self._closed or self._number != seen:
-            return
-        if self._looking is None:
-            self._looking = asyncio.get_running_loop().create_task(self._look())
-        await asyncio.wait({self._looking})
-
-    async def _look(self) -> None:
-        try:
-            self._number = await self._store.changed(self._number, REREAD_S)
-        finally:
-            self._looking = None
+    async def _after(self, execution_id: str, seen: Standing) -> Standing:
+        return await self._calls.show(execution_id, unlike=seen.version, wait=WAIT_S)

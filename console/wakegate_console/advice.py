@@ -29,6 +29,13 @@ def for_execution(record: Execution, instance_name: str) -> str | None:
     return _STATES.get(record.state)
 
 
+def for_problem(problem: str) -> str | None:
+    """Return what to do about what keeps calls from going on, or None where it only takes time."""
+    if problem in _CREDENTIAL:
+        return "wakegate instance credential INSTANCE --credential-file FILE"
+    return _PROBLEMS.get(problem)
+
+
 def of_doubts(doubts: Doubts) -> str:
     """Return how much is in doubt, since when, and what to do about it; there is something."""
     calls = "1 call is" if doubts.count == 1 else f"{doubts.count} calls are"

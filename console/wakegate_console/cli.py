@@ -20,16 +20,22 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 
 ENTRIES = {
     "demo": Entry("wakegate_console.demo.command", "demo", "Run the whole loop on this machine and check it."),
+    "init": Entry("wakegate_console.init", "init", "Make a folder to develop in, or with --system a deployment."),
     "receiver": Entry("wakegate_console.services", "receiver", "Run the receiver until it is told to stop."),
     "worker": Entry("wakegate_console.services", "worker", "Run the worker until it is told to stop."),
     "provider": Entry("wakegate_console.provider", "provider", "Run the small approval provider, or decide in it."),
     "up": Entry("wakegate_console.services", "up", "Run receiver and worker together, restarting what crashes."),
     "instance": Entry("wakegate_console.instance", "instance", "Make, import, list and retire instances."),
+    "harness": Entry("wakegate_console.harness", "harness", "Say which harness may use which instances."),
     "execution": Entry("wakegate_console.execution", "execution", "Look at saved calls, and settle them by hand."),
+    "wake": Entry("wakegate_console.wake", "wake", "Look at what harnesses are told, and tell them again."),
     "notification": Entry("wakegate_console.notification", "notification", "Look at the notifications received."),
     "refusal": Entry("wakegate_console.refusal", "refusal", "Look at what the receiver has refused."),
     "verify": Entry("wakegate_console.verify", "verify", "Check one captured delivery offline and say why."),
     "clock": Entry("wakegate_console.clock", "clock", "Look at the hosts' clock marks, and reset one."),
+    "doctor": Entry(
+        "wakegate_console.doctor.command", "doctor", "Say what is wrong with this installation, and what to do."
+    ),
     "db": Entry("wakegate_console.db", "db", "Look after the store."),
 }
 

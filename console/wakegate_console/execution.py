@@ -36,7 +36,7 @@ TRANSITION_COLUMNS = (
 )
 WAKE_COLUMNS = (
     Column("wake_id", "WAKE", least=36),
-    Column("to", "TELLS OF"),
+    Column("group", "TELLS OF", instead="to"),
     Column("target", "TARGET"),
     Column("state", "STATE"),
     Column("tries", "TRIES"),
@@ -112,7 +112,10 @@ def show_command(context: Context, which: str, payload: bool, as_json: bool) -> 
             record = await find_execution(store, which)
             instances = views.names(await store.instances())
             transitions = [views.transition(each) for each in await store.transitions(record.execution_id)]
-            wakes = [views.wake(each) for each in await store.wakes(record.execution_id)]
+            wakes = [
+                views.wake(each, None if each.group_number is None else record.group)
+                for each in await store.wakes(record.execution_id)
+            ]
             odd = await anomalies.about(store, record.provider, record.execution_id)
         view = {**views.execution(record, instances), **views.execution_words(record)}
         if payload:

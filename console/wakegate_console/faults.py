@@ -1,5 +1,6 @@
 """Which errors say that the settings, or the files and services they name, are wrong: exit code 2."""
 
+from wakegate_console.settings_file import SettingsFileRefused
 from wakegate_schema.clock import ClockMalformed
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.fault_points import FaultMalformed
@@ -36,6 +37,7 @@ SETTING_FAULTS = (
     RestoreInterrupted,
     SecretFileError,
     SettingsError,
+    SettingsFileRefused,
     StoreIsBackup,
     StoreMisplaced,
     StoreMissing,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from wakegate_schema.errors import WakegateError
-from wakegate_schema.records import Execution, Notification
+from wakegate_schema.records import Execution, Notification, Wake
 from wakegate_schema.store import NotFound, Store
 
 SHORTEST = 4
@@ -69,6 +69,25 @@ async def find_notification(store: Store, text: str, provider: str | None) -> No
         raise NotFound(f"there is no notification {text}; see `wakegate notification list`")
     several = [f"{record.event_id} of {record.provider}" for record in found]
     return _only(found, several, text, " and --provider-url" if len({r.event_id for r in found}) == 1 else "")
+
+
+async def find_wake(store: Store, text: str) -> Wake:
+    """Return the wake whose id is the text or begins with it.
+
+    Raises:
+        NotFound: none is.
+        Ambiguous: several are.
+    """
+    beginning, _, number = text.lower().partition("_")
+    known = prefix(beginning) is not None and (number == "" or (len(beginning) == 36 and number.isdecimal()))
+    found = await store.wakes_called(text.lower()) if known else []
+    named = [wake for wake in found if wake.wake_id == text.lower()] or found
+    if not named:
+        raise NotFound(
+            f"there is no wake {text}: give its id, or {SHORTEST} or more characters of its beginning; see `wakegate"
+            " wake list`"
+        )
+    return _only(named, [f"{wake.wake_id} ({wake.target}, {wake.state})" for wake in named], text)
 
 
 def _only(found: Sequence[T], descriptions: Sequence[str], text: str, also: str = "") -> T:

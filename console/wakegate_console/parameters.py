@@ -80,6 +80,41 @@ class Beginning(_Checked):
         return found
 
 
+class HarnessName(click.ParamType[str]):
+    """What a harness may be called."""
+
+    name = "NAME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name as it is, or fail naming the argument."""
+        from wakegate_schema.harness_tables import harness_name
+
+        try:
+            return harness_name(value)
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+
+
+class User(click.ParamType[int]):
+    """A user of this machine by name, or any user by number."""
+
+    name = "USER"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the user's number, or fail naming the option."""
+        import pwd
+
+        from wakegate_schema.harness_tables import user_id
+
+        text = str(value)
+        try:
+            return user_id(int(text) if text.isascii() and text.isdecimal() else pwd.getpwnam(text).pw_uid)
+        except KeyError:
+            self.fail(f"{text!r} is no user of this machine, and no number.", param, ctx)
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+
+
 class Duration(_Checked):
     """A duration as AAP writes it, in microseconds."""
 
@@ -131,6 +166,8 @@ IDENTIFIER = Identifier()
 BEGINNING = Beginning()
 DURATION = Duration()
 MOMENT = Moment()
+HARNESS = HarnessName()
+USER = User()
 CALLED = Words(255)
 """What something is called: an id, the beginning of one, a name or a key."""
 NAME = Words(100)

@@ -5,7 +5,8 @@ import asyncio
 import click
 
 from wakegate_console.context import Context, pass_context
-from wakegate_console.resealing import Resealed, reseal, targets
+from wakegate_console.resealing import Resealed, are_copied, reseal, targets
+from wakegate_schema.service_keys import ServiceKey
 from wakegate_schema.store import open_store
 
 
@@ -24,7 +25,8 @@ from wakegate_schema.store import open_store
 def reseal_command(context: Context, ctx: click.Context, which: str, keep_old: bool) -> None:
     """Seal everything in the store under a new key.
 
-    The services go on working and need no restart. Interrupted, the same command goes on where it was.
+    The services go on working. Where systemd hands them copies of root's key files they need one restart: the command
+    says when, and is run again then. Interrupted, the same command goes on where it was.
     The old keys move to a file beside, FILE.old: only backups made before need them.
     """
     settings = context.settings()
@@ -33,8 +35,9 @@ def reseal_command(context: Context, ctx: click.Context, which: str, keep_old: b
         done = []
         async with await open_store(settings.database, mode="use") as store:
             for name, key, values in targets(settings, which):
-                resealed = await reseal(store, key, values, keep_old=keep_old)
-                click.echo(f"{name}: {_told(resealed)}")
+                copied = key.path.exists() and are_copied(key, settings.database_path)
+                resealed = await reseal(store, key, values, keep_old=keep_old, copied=copied)
+                click.echo(f"{name}: {_told(resealed, key)}")
                 done.append(resealed)
         return done
 
@@ -45,7 +48,12 @@ def reseal_command(context: Context, ctx: click.Context, which: str, keep_old: b
         ctx.exit(1)
 
 
-def _told(resealed: Resealed) -> str:
+def _told(resealed: Resealed, file: ServiceKey) -> str:
+    if resealed.paused:
+        return (
+            f"a new key is in {file.path}, and nothing is sealed under it yet: restart the services, which have copies"
+            " of that file, then run this again"
+        )
     key = "the new key made before" if resealed.resumed else "a new key"
     text = f"sealed anew under {key}: {resealed.values}"
     if resealed.aside:

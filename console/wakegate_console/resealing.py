@@ -60,21 +60,24 @@ class Resealed:
     """Where the keys are that left it."""
     closed: tuple[str, ...]
     """What is in use and does not open under any key; it was left as it is."""
+    paused: bool = False
+    """Whether only the new key was made: the services must read it before anything is sealed under it."""
 
 
 Values = Callable[[Store], Awaitable[list[Value]]]
 
 
-async def reseal(store: Store, key: ServiceKey, values: Values, *, keep_old: bool) -> Resealed:
+async def reseal(store: Store, key: ServiceKey, values: Values, *, keep_old: bool, copied: bool = False) -> Resealed:
     """Seal every value under a new key, and take the old ones out of use.
 
-    Interrupted before, it goes on with the key that was made then.
+    Interrupted or paused before, it goes on with the key that was made then.
 
     Args:
         store: open for writing.
         key: the service's key file.
         values: reads what is sealed under it.
         keep_old: leave the old keys in the file.
+        copied: the services have copies of the file, which only a restart renews: pause once the new key is in it.
 
     Raises:
         KeyFileError, SecretFileError: the key file cannot be used or replaced, or another command holds it.
@@ -87,6 +90,8 @@ async def reseal(store: Store, key: ServiceKey, values: Values, *, keep_old: boo
         resumed = not _all_newest(sealer, found)
         if not resumed:
             held.replace([Fernet.generate_key(), *held.keys])
+            if copied and found:
+                return Resealed(0, resumed, 0, len(held.keys) - 1, held.aside, (), paused=True)
             sealer = _sealer(key, held)
         count = await _seal_anew(store, sealer, values)
         aside = [] if keep_old else held.keys[1:]
@@ -145,6 +150,11 @@ def targets(settings: Settings, which: str) -> Sequence[tuple[str, ServiceKey, V
         ("worker", ServiceKey.worker(settings), credentials),
     )
     return [target for target in known if which in (target[0], "both")]
+
+
+def are_copied(key: ServiceKey, database: Path) -> bool:
+    """Say whether the services have copies of a key file, as systemd hands them: it is root's, and the store is not."""
+    return key.path.stat().st_uid == 0 != database.stat().st_uid
 
 
 def _sealer(key: ServiceKey, held: HeldKeys) -> Sealer:

@@ -89,11 +89,13 @@ def check_folder(database: Path) -> None:
     """Look at the folder of a database before anything else: keys, sockets and locks lie in it too.
 
     Raises:
-        StoreMisplaced: there is no such folder, or a database may not lie in it.
+        StoreMisplaced: there is no such folder, a database may not lie in it, or this is root and it is another
+            user's.
     """
     from wakegate_schema.store import placement
 
     placement.check(database)
+    placement.check_server(database)
 
 
 def check_tools(settings: "Settings") -> None:

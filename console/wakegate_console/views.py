@@ -10,6 +10,7 @@ from wakegate_schema.records import (
     ClockMark,
     ClockReset,
     Execution,
+    Group,
     Instance,
     Notification,
     Registration,
@@ -97,10 +98,17 @@ def transition(record: Transition) -> View:
     }
 
 
-def wake(record: Wake) -> View:
-    """Return one wake; its tries are all that were made, the one that got through among them."""
+def wake(record: Wake, group: str | None = None) -> View:
+    """Return one wake; its tries are all that were made since it was owed, the one that got through among them.
+
+    Args:
+        record: the wake.
+        group: the name of the group that it tells of.
+    """
     return {
         "wake_id": record.wake_id,
+        "execution_id": record.execution_id,
+        "group": group,
         "target": record.target,
         "to": str(record.to_state),
         "state": record.state,
@@ -108,7 +116,23 @@ def wake(record: Wake) -> View:
         "problem": record.problem,
         "due_at": moment(record.due_at),
         "created_at": moment(record.created_at),
+        "owed_since": moment(record.owed_since),
         "delivered_at": moment(record.delivered_at),
+    }
+
+
+def group(record: Group, instances: Names) -> View:
+    """Return a group that is not sealed."""
+    return {
+        "group": record.group,
+        "provider": record.provider,
+        "instance_id": record.instance_id,
+        "instance": instances.get((record.provider, record.instance_id)),
+        "wake": record.wake,
+        "calls": record.calls,
+        "resolved": record.resolved,
+        "awaits_seal": record.awaits_seal,
+        "created_at": moment(record.created_at),
     }
 
 

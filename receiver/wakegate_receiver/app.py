@@ -59,8 +59,12 @@ class App:
         admission: Admission,
         failures: Failures,
         now: Callable[[], int],
+        genuine: Callable[[float], None],
     ) -> None:
-        """Take everything a request needs; `now` is the wall clock (µs)."""
+        """Take everything a request needs; `now` is the wall clock (µs).
+
+        `genuine` is told by how many seconds it was ahead of each genuine message's timestamp.
+        """
         self.draining = False
         """Set once, when the receiver stops: everything is answered 503 from then on."""
         self._bounds = bounds
@@ -71,6 +75,7 @@ class App:
         self._admission = admission
         self._failures = failures
         self._now = now
+        self._genuine = genuine
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request. Never raises for anything a sender can do."""
@@ -134,6 +139,7 @@ class App:
                 signer = await self._prove(message, headers, body, case)
                 case.proved = True
                 self._connections.proved(connection)
+                self._genuine(self._now() / SECOND - headers.timestamp)
                 answer = await self._act(message, headers, body, signer)
                 await fault_points.passing("http_in.answer", message.kind)
                 return answer

@@ -11,7 +11,9 @@ from wakegate_schema.addresses import Address, cannot_listen
 from wakegate_schema.errors import WakegateError
 
 SPARE_FILES: Final = 64
-"""Open files that are not connections: the store's, the log's, the control socket's."""
+"""Open files that are not connections: the store's, the log's."""
+CONTROL_CONNECTIONS: Final = 512
+"""The most connections to the control listener, where there are open files enough."""
 
 _log = structlog.get_logger()
 
@@ -28,8 +30,8 @@ class CannotListen(WakegateError):
         return cls(cannot_listen(setting, address, error), reason="address_in_use" if taken else None)
 
 
-def bind(address: Address) -> socket.socket:
-    """Return a bound socket that does not listen yet.
+def bind(address: Address, setting: str = "WAKEGATE_LISTEN") -> socket.socket:
+    """Return a bound socket that does not listen yet; `setting` names the address in errors.
 
     Raises:
         CannotListen: the address is taken, not this machine's, or not allowed.
@@ -39,7 +41,7 @@ def bind(address: Address) -> socket.socket:
         family, kind, protocol, _, where = found[0]
         listening = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise CannotListen.at("WAKEGATE_LISTEN", address, error) from error
+        raise CannotListen.at(setting, address, error) from error
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
@@ -47,16 +49,22 @@ def bind(address: Address) -> socket.socket:
         listening.bind(where)
     except OSError as error:
         listening.close()
-        raise CannotListen.at("WAKEGATE_LISTEN", address, error) from error
+        raise CannotListen.at(setting, address, error) from error
     listening.setblocking(False)
     return listening
 
 
-def connection_limit(wanted: int) -> int:
-    """Return how many connections there can be, raising this process's limit on open files as far as it may.
+def connection_limits(wanted: int) -> tuple[int, int]:
+    """Return how many connections there can be, to the public address and to the control listener.
 
-    Told of when that is less than wanted.
+    This process's limit on open files is raised as far as it may be. Told of when that leaves less than wanted.
     """
+    possible = _possible(wanted + CONTROL_CONNECTIONS)
+    control = min(CONTROL_CONNECTIONS, max(4, possible // 8) if possible < wanted + CONTROL_CONNECTIONS else possible)
+    return max(1, min(wanted, possible - control)), control
+
+
+def _possible(wanted: int) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:

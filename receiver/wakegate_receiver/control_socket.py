@@ -16,20 +16,24 @@ _MODE: Final = 0o660
 
 
 @contextmanager
-def control_socket(address: Path | Address) -> Iterator[socket.socket]:
+def control_socket(address: Path | Address, passed: socket.socket | None = None) -> Iterator[socket.socket]:
     """Give a bound control socket, not served yet; remove its name afterwards.
 
     A Unix socket has mode 0660. A lock file beside it (`….lock`, which stays) makes sure that a second receiver
     cannot put its own socket in this one's place; the socket file of a receiver that died is replaced.
 
+    Args:
+        address: where.
+        passed: what the service manager listens on there already. Its file is the manager's: neither made nor removed.
+
     Raises:
         CannotListen: another receiver has it (`control_taken`), something else lies there, or it cannot be bound.
     """
     if isinstance(address, Address):
-        with _tcp(address) as bound:
+        with passed or _tcp(address) as bound:
             yield bound
         return
-    with _locked(address), _unix(address) as bound:
+    with _locked(address), passed or _unix(address) as bound:
         yield bound
 
 

@@ -40,6 +40,7 @@ class Listener:
         *,
         tls: ssl.SSLContext | None,
         handshake_timeout: float,
+        turned_away: bytes = raw_refusal("too_many_connections"),
     ) -> None:
         """Take a bound socket, what serves a connection, the book of connections, and whom to tell of refusals.
 
@@ -50,7 +51,9 @@ class Listener:
             note: takes a reason and its case.
             tls: the server's context, or None for plain HTTP.
             handshake_timeout: seconds a TLS handshake may take.
+            turned_away: what a connection beyond the bound is answered.
         """
+        self._turned_away = turned_away
         self._listening = listening
         self._factory = factory
         self._book = book
@@ -107,10 +110,10 @@ class Listener:
             accepted.setblocking(False)
             if has_left(accepted):
                 accepted.close()
-                self._note("disconnected", Case(peer[0]))
+                self._note("disconnected", Case(_address(peer)))
             else:
                 begun += 1
-                self._welcome(accepted, peer[0])
+                self._welcome(accepted, _address(peer))
 
     def _pause(self, error: OSError) -> None:
         """Wait a moment, after making room if it was the lack of it."""
@@ -120,22 +123,27 @@ class Listener:
         loop.remove_reader(self._listening)
         self._paused = loop.call_later(_PAUSE_S, self._watch)
 
-    def _welcome(self, accepted: socket.socket, remote: str) -> None:
+    def _welcome(self, accepted: socket.socket, remote: str | None) -> None:
         if self._book.make_room(asyncio.get_running_loop().time()):
             arrival = Arrival(accepted, remote, self._book, self._note)
             arrival.begin(self._factory, self._tls, self._handshake_timeout)
         else:
             self._turn_away(accepted, remote)
 
-    def _turn_away(self, accepted: socket.socket, remote: str) -> None:
+    def _turn_away(self, accepted: socket.socket, remote: str | None) -> None:
         """Answer without waiting for anything, then close."""
         self._note("too_many_connections", Case(remote))
         with accepted:
             if self._tls is None:
                 try:
-                    accepted.send(raw_refusal("too_many_connections"))
+                    accepted.send(self._turned_away)
                 except OSError:
                     return
+
+
+def _address(peer: object) -> str | None:
+    """Return the address of a peer, as `accept` gives it; a Unix socket's has none."""
+    return peer[0] if isinstance(peer, tuple) else None
 
 
 def has_left(accepted: socket.socket) -> bool:
@@ -143,7 +151,7 @@ def has_left(accepted: socket.socket) -> bool:
 
     No answer would reach it. What it has sent before is taken all the same.
     """
-    if not hasattr(socket, "TCP_INFO"):
+    if not hasattr(socket, "TCP_INFO") or accepted.family == socket.AF_UNIX:
         return False
     if accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] not in _LEFT:
         return False
@@ -168,7 +176,7 @@ class Arrival:
     """An accepted socket until its protocol has it, which with TLS is after the handshake."""
 
     def __init__(
-        self, accepted: socket.socket, remote: str, book: Connections, note: Callable[[str, Case], None]
+        self, accepted: socket.socket, remote: str | None, book: Connections, note: Callable[[str, Case], None]
     ) -> None:
         """Take the socket, its peer's address, the book of connections, and whom to tell of refusals."""
         self._socket = accepted

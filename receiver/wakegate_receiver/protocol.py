@@ -92,7 +92,7 @@ class Connection(web.RequestHandler):
             self.close()
             return
         if self.transport is not None:
-            self.transport.write(raw_refusal("malformed_http"))
+            self.transport.write(self.raw_refusal("malformed_http"))
         self.force_close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -129,7 +129,15 @@ class Connection(web.RequestHandler):
         self._note(reason, Case(self.remote, error=exc if reason == "unforeseen" else None))
         if request.writer.output_size > 0:
             raise ConnectionError("an answer was begun already")
+        return self.refusal(reason)
+
+    def refusal(self, reason: str) -> web.Response:
+        """Return the answer to what aiohttp could not handle: `malformed_http` or `unforeseen`."""
         return refusal(reason)
+
+    def raw_refusal(self, reason: str) -> bytes:
+        """Return the same as bytes."""
+        return raw_refusal(reason)
 
     def log_exception(self, *_args: Any, **fields: Any) -> None:
         """Count what aiohttp could not handle; its own line would quote the input."""
@@ -147,15 +155,17 @@ class Server(web.Server):
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         book: Connections,
         note: Note,
+        kind: type[Connection] = Connection,
     ) -> None:
-        """Take the handler, the book of connections, and whom to tell of refusals."""
+        """Take the handler, the book of connections, whom to tell of refusals, and what serves one connection."""
         super().__init__(handler)
+        self._kind = kind
         self._book = book
         self._note = note
 
     def connection(self, arrival: Closable) -> Connection:
         """Return the protocol of a new connection."""
-        return Connection(
+        return self._kind(
             self,
             arrival,
             self._book,

@@ -55,7 +55,7 @@ class Refusals:
         self._failing = False
         self._lock: int | None = None
         self._told_of_other = False
-        self._lines = _Lines()
+        self._lines = Lines()
 
     async def load(self) -> None:
         """Read what an earlier process kept, and keep it on, unless another receiver does."""
@@ -142,10 +142,12 @@ class Refusals:
         return True
 
 
-class _Lines:
+class Lines:
     """At most one log line a second for each reason; the next one says how many were left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, listener: str | None = None) -> None:
+        """Take the listener's name, where it is not the public one."""
+        self._listener = {} if listener is None else {"listener": listener}
         self._written_at: dict[str, float] = {}
         self._suppressed: Counter[str] = Counter()
 
@@ -156,9 +158,8 @@ class _Lines:
         self._written_at[reason] = now
         told = {name: value for name, value in fields.items() if value is not None and name not in _UNTOLD}
         left_out = self._suppressed.pop(reason, 0)
-        _log.warning(
-            "refused", action="refuse", **{**told, "reason": reason}, **({"suppressed": left_out} if left_out else {})
-        )
+        suppressed = {"suppressed": left_out} if left_out else {}
+        _log.warning("refused", action="refuse", **{**told, "reason": reason}, **self._listener, **suppressed)
 
     def settle(self, now: float) -> None:
         """Tell of what was left out and is over."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -11,22 +11,30 @@ import structlog
 import uvloop
 
 from wakegate_receiver.app import App, Bounds
-from wakegate_receiver.binding import bind, connection_limit
+from wakegate_receiver.binding import bind, connection_limits
 from wakegate_receiver.connections import Connections
-from wakegate_receiver.control import control_app, serving
+from wakegate_receiver.control.serving import controlling
 from wakegate_receiver.control_socket import control_socket
+from wakegate_receiver.health import health_routes
 from wakegate_receiver.keyring import Keyring
 from wakegate_receiver.limits import Admission, Failures
 from wakegate_receiver.listener import Listener
+from wakegate_receiver.metrics import MeasuredRecords, Measures, metrics_page
+from wakegate_receiver.passed import sort_out
 from wakegate_receiver.protocol import Server
 from wakegate_receiver.refusals import Case, Refusals
-from wakegate_receiver.stopping import Stop, drain, end, leaving_in_time, stop_signals, tidy_seconds
+from wakegate_receiver.serving import health_app, serving
+from wakegate_receiver.stopping import Stop, drain, end, leaving_in_time, longest_stop, stop_signals, tidy_seconds
 from wakegate_receiver.tls import server_context
 from wakegate_schema import clock, fault_points
+from wakegate_schema.harness_tables import Harnesses
+from wakegate_schema.passed_sockets import PassedSocket, take_passed_sockets
 from wakegate_schema.service_keys import Sealed, ServiceKey
+from wakegate_schema.service_manager import ServiceManager
 from wakegate_schema.settings import Settings
 from wakegate_schema.store import Store, open_store
 from wakegate_schema.store.wal import WalWatch
+from wakegate_schema.watchdog import watched
 
 HANDSHAKE_TIMEOUT_S: Final = 5.0
 SWEEP_S: Final = 0.25
@@ -42,6 +50,8 @@ def run(settings: Settings, *, ready: Callable[[str], None] | None = None) -> No
 async def serve(settings: Settings, *, ready: Callable[[str], None] | None = None) -> None:
     """Run the receiver until SIGTERM or SIGINT; a second signal stops it without waiting for requests.
 
+    Listens on what systemd passed, and tells it when webhooks are taken, how it is, and when it stops.
+
     Args:
         settings: checked settings.
         ready: told the URL of the events path once webhooks are taken.
@@ -49,14 +59,17 @@ async def serve(settings: Settings, *, ready: Callable[[str], None] | None = Non
     Raises:
         WakegateError: it cannot start. The message says which setting or file stands in the way.
     """
+    manager, passed = ServiceManager.take(os.environ), take_passed_sockets(os.environ)
     with stop_signals() as stop:
         async with (
             leaving_in_time(stop, settings.shutdown_timeout),
-            receiving(settings, stop) as receiver,
+            receiving(settings, stop, passed) as receiver,
+            watched(manager, receiver.probe, f"taking webhooks at {receiver.url}"),
         ):
             if ready is not None:
                 ready(receiver.url)
             await stop.asked.wait()
+            manager.stopping("stopping: answering what was begun", longest_stop(settings.shutdown_timeout))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +80,15 @@ class Receiver:
     """The URL of the events path, with the port the system chose."""
     refusals: Refusals
     connections: Connections
+    probe: Callable[[], Awaitable[None]]
+    """Makes a real write in the store, or raises why not."""
 
 
 @asynccontextmanager
-async def receiving(settings: Settings, stop: Stop) -> AsyncIterator[Receiver]:
+async def receiving(settings: Settings, stop: Stop, passed: Sequence[PassedSocket] = ()) -> AsyncIterator[Receiver]:
     """Run a receiver in this loop for the length of the block; leaving it stops gracefully.
 
+    What is not among the `passed` sockets it binds itself.
     Whatever can be refused is opened first: files, addresses, the key, then the store. Leaving takes at most
     `settings.shutdown_timeout` seconds, less once `stop.hurried` is set.
     """
@@ -80,8 +96,14 @@ async def receiving(settings: Settings, stop: Stop) -> AsyncIterator[Receiver]:
     clock.warn_if_set_apart(_log.warning)
     tls = server_context(settings.tls_cert_file, settings.tls_key_file)
     async with AsyncExitStack() as stack:
-        control = stack.enter_context(control_socket(settings.control_address))
-        public = stack.enter_context(bind(settings.listen))
+        for each in passed:
+            stack.enter_context(each.socket)
+        given = sort_out(passed, settings)
+        control = stack.enter_context(control_socket(settings.control_address, given.control))
+        public = stack.enter_context(given.public or bind(settings.listen))
+        metrics = given.metrics
+        if settings.metrics_listen is not None and metrics is None:
+            metrics = stack.enter_context(bind(settings.metrics_listen, "WAKEGATE_METRICS_LISTEN"))
         key = ServiceKey.receiver(settings)
         key.check()
         store = await stack.enter_async_context(await open_store(settings.database, mode="service"))
@@ -91,11 +113,13 @@ async def receiving(settings: Settings, stop: Stop) -> AsyncIterator[Receiver]:
         stack.push_async_callback(refusals.close)
         keyring = Keyring(sealer, store.registrations)
         await keyring.renew()
+        most, most_controlling = connection_limits(settings.max_connections)
         connections = Connections(
-            connection_limit(settings.max_connections),
+            most,
             lambda reason, connection: refusals.note(reason, Case(connection.remote)),
         )
-        app = _app(settings, store, keyring, refusals, connections)
+        measures, page = metrics_page(store, refusals.counts, lambda: len(connections), clock.now)
+        app = _app(settings, store, keyring, refusals, connections, measures)
         server = Server(app.handle, connections, refusals.note)
         listener = Listener(
             public,
@@ -105,9 +129,16 @@ async def receiving(settings: Settings, stop: Stop) -> AsyncIterator[Receiver]:
             tls=tls,
             handshake_timeout=min(HANDSHAKE_TIMEOUT_S, settings.request_timeout),
         )
-        health = control_app(store.probe, lambda: _obstacle(app, listener), store.wal_bytes, store.doubts)
-        await stack.enter_async_context(serving(health, control, tidy_seconds(settings.shutdown_timeout)))
+        routes = health_routes(store.probe, lambda: _obstacle(app, listener), store.wal_bytes, store.doubts, page.text)
+        tidy = tidy_seconds(settings.shutdown_timeout)
+        if metrics is not None:
+            await stack.enter_async_context(serving(health_app(routes), metrics, tidy))
+        harnesses = Harnesses(settings.config_file, settings.harness)
+        controlled = await stack.enter_async_context(
+            controlling(control, store, harnesses, routes, most_controlling, tidy)
+        )
         periodic = (
+            page.follow(),
             refusals.keep(),
             _cut_silent(connections, settings.request_timeout),
             WalWatch(store.take_in_wal).watch(),
@@ -116,21 +147,30 @@ async def receiving(settings: Settings, stop: Stop) -> AsyncIterator[Receiver]:
             stack.push_async_callback(end, asyncio.create_task(work))
         listener.start()
         stack.push_async_callback(drain, app, listener, server, connections, settings.shutdown_timeout, stop)
+        stack.callback(controlled.drain)
         url = f"{'https' if tls else 'http'}://{listener.address}{settings.events_path}"
         _log.info("listening", action="listening", url=url, control=str(settings.control_address))
-        yield Receiver(url, refusals, connections)
+        yield Receiver(url, refusals, connections, store.probe)
 
 
-def _app(settings: Settings, store: Store, keyring: Keyring, refusals: Refusals, connections: Connections) -> App:
+def _app(
+    settings: Settings,
+    store: Store,
+    keyring: Keyring,
+    refusals: Refusals,
+    connections: Connections,
+    measures: Measures,
+) -> App:
     return App(
         Bounds(settings.events_path, settings.max_body_bytes, settings.request_timeout),
-        store,
+        MeasuredRecords(store, measures),
         keyring,
         refusals,
         connections,
         Admission(settings.rate_limit, settings.max_concurrency),
         Failures(settings.refused_rate_limit),
         clock.now,
+        measures.genuine,
     )
 
 

@@ -22,6 +22,8 @@ _TIDY_LEAST_S: Final = 0.02
 """aiohttp takes 0 for no limit at all."""
 
 _EXIT_LEAST_S: Final = 1.0
+_ENDING_S: Final = 5.0
+"""How long the interpreter may take to end, after everything is closed."""
 
 _log = structlog.get_logger()
 
@@ -57,6 +59,15 @@ def stop_signals() -> Iterator[Stop]:
 def tidy_seconds(timeout: float) -> float:
     """Return how long one of the last steps of a stop may wait; aiohttp takes twice that."""
     return max(_TIDY_LEAST_S, timeout * TIDY_SHARE / 8)
+
+
+def longest_stop(timeout: float) -> float:
+    """Return after how many seconds the process of a receiver that was asked to stop has surely ended.
+
+    Args:
+        timeout: `shutdown_timeout`, seconds.
+    """
+    return max(timeout, _EXIT_LEAST_S) + _ENDING_S
 
 
 @asynccontextmanager

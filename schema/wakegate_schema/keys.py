@@ -5,17 +5,17 @@ import re
 from pathlib import Path
 from typing import Final
 
-import structlog
 from cryptography.fernet import Fernet
 
 from wakegate_schema.errors import WakegateError
+from wakegate_schema.loggers import logger
 from wakegate_schema.sealing import CannotUnseal, Sealer
 from wakegate_schema.secret_files import SecretFileError, SecretFileMissing, create_secret_file, read_private_file
 from wakegate_schema.setting_sources import variable
 
 _KEY: Final = re.compile(rb"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]=")
 
-_log = structlog.get_logger()
+_log = logger("wakegate_schema")
 
 
 class KeyFileError(WakegateError):

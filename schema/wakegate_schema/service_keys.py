@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-import structlog
-
 from wakegate_schema.keys import FileSealer, ensure_key, load_key
+from wakegate_schema.loggers import logger
 from wakegate_schema.records import Instance, Registration
 from wakegate_schema.settings import Settings
 
-_log = structlog.get_logger()
+_log = logger("wakegate_schema")
 
 
 @dataclass(frozen=True, slots=True)

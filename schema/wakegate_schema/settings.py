@@ -6,13 +6,22 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from wakegate_schema import setting_types as types
 from wakegate_schema.addresses import Address
 from wakegate_schema.errors import WakegateError
-from wakegate_schema.setting_sources import PREFIX, gather, shown, variable
+from wakegate_schema.harness_tables import HarnessTables
+from wakegate_schema.setting_sources import PREFIX, ConfigFile, finding, gather, variable
 from wakegate_schema.wake_targets import WakeTables, WakeTarget, targets
 
 DatabaseUrl = Annotated[str, BeforeValidator(types.sqlite_url)]
@@ -33,13 +42,16 @@ class SettingsError(WakegateError):
         self.problems = problems
 
 
-def load_settings(config: Path | None = None, environ: Mapping[str, str] | None = None) -> "Settings":
+def load_settings(
+    config: Path | None = None, environ: Mapping[str, str] | None = None, *, text: bytes | None = None
+) -> "Settings":
     """Return the settings of this process: the environment over the settings file over the defaults.
 
     Args:
         config: the settings file named on the command line; else `$WAKEGATE_CONFIG`, else `./wakegate.toml`
             if it exists. A named file must exist.
         environ: the environment; this process's own unless given.
+        text: what the settings file is to hold, in place of what is in it now: to try a change before it is made.
 
     Raises:
         SettingsError: something is unknown or malformed; everything that is, each in one line.
@@ -50,6 +62,7 @@ def load_settings(config: Path | None = None, environ: Mapping[str, str] | None 
         names=Settings.model_fields,
         file_only=FILE_ONLY,
         secret_files=[name for name in Settings.model_fields if name in _CREDENTIALS],
+        text=text,
     )
     problems = list(gathered.problems)
     try:
@@ -59,6 +72,8 @@ def load_settings(config: Path | None = None, environ: Mapping[str, str] | None 
         raise SettingsError(*problems) from None
     if problems:
         raise SettingsError(*problems)
+    settings._config_file = gathered.config
+    settings._places = gathered.labels
     return settings
 
 
@@ -90,6 +105,12 @@ class Settings(BaseSettings):
         None,
         "The receiver's control socket: a Unix socket path, or host:port on loopback.",
         words="`wakegate.sock` beside the database",
+    )
+    metrics_listen: Annotated[Address, BeforeValidator(types.address)] | None = _setting(
+        None,
+        "Where /healthz, /readyz and /metrics, and nothing else, are served over TCP too.",
+        unit="host:port",
+        words="none: on the control socket only",
     )
     receiver_key_file: SecretPath | None = _setting(
         None,
@@ -182,9 +203,28 @@ class Settings(BaseSettings):
     )
     wake: WakeTables = _setting(
         {},
-        'The wake targets: a table `[wake.NAME]` each, with `kind = "http"` and `url`.',
+        "The wake targets: a table `[wake.NAME]` each, with `kind` and what belongs to it.",
         words="only `none`",
     )
+    harness: HarnessTables = _setting(
+        {},
+        "The harnesses that may use the control API: a table `[harness.NAME]` each, with `uid` or `token_sha256`,"
+        " and `instances`.",
+        words="none",
+    )
+
+    _config_file: ConfigFile | None = PrivateAttr(default=None)
+    _places: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def config_file(self) -> ConfigFile | None:
+        """The settings file in force, or where it would be; None for settings that no file can change."""
+        return self._config_file
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Where each setting was set that has not its default: `WAKEGATE_LISTEN`, or `wakegate.toml: listen`."""
+        return MappingProxyType(self._places)
 
     @property
     def database_path(self) -> Path:
@@ -283,7 +323,7 @@ class Settings(BaseSettings):
         return (init_settings,)
 
 
-FILE_ONLY = frozenset({"wake"})
+FILE_ONLY = frozenset({"wake", "harness"})
 """Settings that no environment variable holds."""
 _RECEIVER_KEY = "receiver.key"
 _WORKER_KEY = "worker.key"
@@ -309,16 +349,5 @@ def _default_control(database: str) -> Path:
 
 
 def _problem(details: Any, labels: Mapping[str, str]) -> str:
-    """Return one line for one of pydantic's findings: the setting as it was written, and what is right."""
-    name, *inner = (str(part) for part in details["loc"])
-    label = ".".join([labels.get(name, variable(name)), *(shown(part) for part in inner if part != "[key]")])
-    cause = details.get("ctx", {}).get("error")
-    return f"{label}: {cause if isinstance(cause, ValueError) else _PLAIN.get(details['type'], details['msg'])}"
-
-
-_PLAIN = {
-    "missing": "is missing",
-    "extra_forbidden": "unknown setting",
-    "dict_type": "must be tables, each [wake.NAME]",
-    "model_type": "must be a table, [wake.NAME]",
-}
+    name, *inner = details["loc"]
+    return finding({**details, "loc": inner}, labels.get(name, variable(name)), name)

@@ -13,6 +13,7 @@ import pytest
 from support import driving
 from support.desk import Desk
 from support.harness import LEASE
+from support.ways import NAMES, Way
 from wakegate_adapter import Adapter, Call, State
 from wakegate_schema import clock
 from wakegate_schema.records import Execution
@@ -21,11 +22,20 @@ from wakegate_schema.store import Store
 HARNESS = Path(__file__).parents[1] / "support" / "harness.py"
 
 
-@pytest.fixture
-async def adapter(store: Store, database: str) -> AsyncIterator[Adapter]:
-    """An adapter in this process, with one instance to use."""
+@pytest.fixture(params=NAMES)
+async def where(
+    request: pytest.FixtureRequest, store: Store, database: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[str]:
+    """Where the processes go: the store, or a receiver's control socket; there is one instance to use."""
     await Desk(store).open()
-    async with await Adapter.open(database) as opened:
+    async with Way(request.param, database, monkeypatch) as way:
+        yield await way.where(LEASE)
+
+
+@pytest.fixture
+async def adapter(where: str) -> AsyncIterator[Adapter]:
+    """An adapter in this process, which goes the same way."""
+    async with await Adapter.open(where) as opened:
         yield opened
 
 
@@ -38,10 +48,10 @@ def ledger(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def harness(database: str, *args: object) -> AsyncIterator[Process]:
+async def harness(where: str, *args: object) -> AsyncIterator[Process]:
     """A harness process; killed at the end if it still runs."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(HARNESS), database, *map(str, args), stdin=PIPE, stdout=PIPE
+        sys.executable, str(HARNESS), where, *map(str, args), stdin=PIPE, stdout=PIPE
     )
     try:
         yield process
@@ -82,9 +92,9 @@ async def swept_into(store: Store, execution_id: str, state: State) -> Execution
 
 
 async def test_a_call_suspended_by_a_process_that_dies_at_once_is_saved(
-    adapter: Adapter, store: Store, database: str
+    adapter: Adapter, store: Store, where: str
 ) -> None:
-    async with harness(database, "suspend", "run-7:call-2") as process:
+    async with harness(where, "suspend", "run-7:call-2") as process:
         execution_id = await said(process)
         assert await process.wait() == 9
     found = await store.execution(execution_id)
@@ -94,12 +104,12 @@ async def test_a_call_suspended_by_a_process_that_dies_at_once_is_saved(
 
 
 async def test_of_two_processes_that_claim_at_once_one_runs_the_call(
-    adapter: Adapter, store: Store, database: str, ledger: Path
+    adapter: Adapter, store: Store, where: str, ledger: Path
 ) -> None:
     execution_id = await permitted(adapter, store)
     async with (
-        harness(database, "claim", execution_id, ledger, 0.5) as one,
-        harness(database, "claim", execution_id, ledger, 0.5) as two,
+        harness(where, "claim", execution_id, ledger, 0.5) as one,
+        harness(where, "claim", execution_id, ledger, 0.5) as two,
     ):
         assert (await said(one), await said(two)) == ("ready", "ready")
         await asyncio.gather(go(one), go(two))
@@ -110,10 +120,10 @@ async def test_of_two_processes_that_claim_at_once_one_runs_the_call(
 
 
 async def test_a_call_whose_process_is_killed_is_in_doubt_after_its_lease_and_never_runs_again(
-    adapter: Adapter, store: Store, database: str, ledger: Path
+    adapter: Adapter, store: Store, where: str, ledger: Path
 ) -> None:
     execution_id = await permitted(adapter, store)
-    async with harness(database, "claim", execution_id, ledger, 60) as process:
+    async with harness(where, "claim", execution_id, ledger, 60) as process:
         await said(process)
         await go(process)
         assert await said(process) == "started"
@@ -130,9 +140,9 @@ async def test_a_call_whose_process_is_killed_is_in_doubt_after_its_lease_and_ne
 
 
 async def test_a_held_call_whose_process_is_killed_while_it_waits_is_abandoned(
-    adapter: Adapter, store: Store, database: str, ledger: Path
+    adapter: Adapter, store: Store, where: str, ledger: Path
 ) -> None:
-    async with harness(database, "hold", "k", ledger, 60) as process:
+    async with harness(where, "hold", "k", ledger, 60) as process:
         execution = await driving.next_saved(store, "issue_refund")
         process.kill()
         await process.wait()
@@ -142,9 +152,9 @@ async def test_a_held_call_whose_process_is_killed_while_it_waits_is_abandoned(
 
 
 async def test_ctrl_c_while_a_hold_waits_abandons_the_call_at_once(
-    adapter: Adapter, store: Store, database: str, ledger: Path
+    adapter: Adapter, store: Store, where: str, ledger: Path
 ) -> None:
-    async with harness(database, "hold", "k", ledger, 60) as process:
+    async with harness(where, "hold", "k", ledger, 60) as process:
         assert await said(process) == "ready"
         execution = await driving.next_saved(store, "issue_refund")
         process.send_signal(signal.SIGINT)
@@ -154,9 +164,9 @@ async def test_ctrl_c_while_a_hold_waits_abandons_the_call_at_once(
 
 
 async def test_ctrl_c_while_a_held_call_runs_leaves_it_in_doubt(
-    adapter: Adapter, store: Store, database: str, ledger: Path
+    adapter: Adapter, store: Store, where: str, ledger: Path
 ) -> None:
-    async with harness(database, "hold", "k", ledger, 60) as process:
+    async with harness(where, "hold", "k", ledger, 60) as process:
         assert await said(process) == "ready"
         execution = await driving.next_saved(store, "issue_refund")
         await driving.approve(store, execution.execution_id)
@@ -169,9 +179,9 @@ async def test_ctrl_c_while_a_held_call_runs_leaves_it_in_doubt(
 
 
 async def test_a_held_call_runs_in_its_process_once_it_is_approved(
-    adapter: Adapter, store: Store, database: str, ledger: Path
+    adapter: Adapter, store: Store, where: str, ledger: Path
 ) -> None:
-    async with harness(database, "hold", "k", ledger, 0.1) as process:
+    async with harness(where, "hold", "k", ledger, 0.1) as process:
         assert await said(process) == "ready"
         execution = await driving.next_saved(store, "issue_refund")
         await driving.approve(store, execution.execution_id)

@@ -1,4 +1,4 @@
-"""The wheel holds the six packages, their SQL and their types, and what it installs runs."""
+"""The wheel holds the six packages, their SQL, their types and the units, and what it installs runs."""
 
 import os
 import subprocess
@@ -28,6 +28,7 @@ def test_the_wheel_holds_what_the_checkout_holds(wheel: Path) -> None:
         for file in (ROOT / party / f"wakegate_{party}").rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
+    expected |= {f"wakegate_console/units/{file.name}" for file in (ROOT / "systemd").iterdir()}
     found = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert found == expected
     assert {f"wakegate_{party}/py.typed" for party in PARTIES} <= found
@@ -48,3 +49,16 @@ def test_an_installed_wheel_runs(wheel: Path, tmp_path: Path) -> None:
     )
     assert migrated.returncode == 0, migrated.stderr
     assert (tmp_path / "wakegate.db").exists()
+
+
+def test_an_installed_wheel_has_the_units_to_install(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    program = (
+        "from wakegate_console import layout; from wakegate_console.installation import unit_files;"
+        "print(unit_files.__file__, all(unit_files.unit(name, ['/x/wakegate']) for name in layout.UNIT_NAMES))"
+    )
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)}
+    shown = subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert shown.stdout.split() == [f"{tmp_path}/wakegate_console/installation/unit_files.py", "True"]

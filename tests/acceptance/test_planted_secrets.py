@@ -362,6 +362,7 @@ async def _show_everything(run: Run) -> None:
         await run.wakegate("execution", "show", executions[0], *flags)
         await run.wakegate("notification", "show", events[0], *flags)
         await run.wakegate("provider", "requests", *flags)
+        await run.wakegate("doctor", *flags, ends=1)  # the tools' own WAKEGATE_TEST_ variable is a problem
     await run.wakegate("execution", "show", new_id(), ends=1)
 
 

@@ -203,6 +203,25 @@ async def test_a_start_that_cannot_be_read_again_is_not_begun(bench: Bench, monk
     assert bench.effects == []
 
 
+async def test_a_start_read_back_from_a_wal_that_was_removed_meanwhile_is_not_begun(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, database: str
+) -> None:
+    wal = Path(f"{database.removeprefix('sqlite:///')}-wal")
+    start = bench.store.start
+
+    async def forgotten(lease: Lease, approval: Approval, at: int, until: int) -> Execution | None:
+        await start(lease, approval, at, until)
+        wal.unlink()
+        raise StoreUnavailable(reason="store_timeout")
+
+    waiting = await bench.waiting()
+    monkeypatch.setattr(bench.store, "start", forgotten)
+    async with asyncio.timeout(30):  # begun, it would try for ever to record what came of it
+        read_back = await bench.start(waiting)
+    assert read_back.state is State.STARTED, "it can be read, and nobody who opens the store anew finds it"
+    assert bench.effects == []
+
+
 async def test_an_outcome_is_told_until_the_store_has_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     finish, refusals = bench.store.finish, [StoreUnavailable(), StoreUnavailable(), StoreUnavailable()]
 

@@ -10,6 +10,7 @@ import pytest
 
 from support import driving
 from support.desk import Desk, new_id
+from support.ways import Way
 from wakegate_adapter import (
     Adapter,
     AdapterClosed,
@@ -29,9 +30,9 @@ from wakegate_schema.store import Store
 
 
 @pytest.fixture
-async def adapter(desk: Desk, database: str) -> AsyncIterator[Adapter]:
+async def adapter(way: Way) -> AsyncIterator[Adapter]:
     """An adapter of its own, as another process would have it."""
-    async with await Adapter.open(database) as opened:
+    async with way.adapter() as opened:
         yield opened
 
 
@@ -65,10 +66,10 @@ async def test_a_suspended_call_is_on_record_exactly(adapter: Adapter, store: St
     assert (saved.runs, saved.wake, saved.hold_id, saved.hold_until) == ("harness", "my-harness", None, None)
 
 
-async def test_a_suspended_call_is_there_after_the_process_is_gone(database: str, desk: Desk) -> None:
-    async with await Adapter.open(database) as first:
+async def test_a_suspended_call_is_there_after_the_process_is_gone(way: Way) -> None:
+    async with way.adapter() as first:
         ticket = await first.suspend(Call("t", {"a": 1}))
-    async with await Adapter.open(database) as second:
+    async with way.adapter() as second:
         assert (await second.get(ticket.execution_id)).state is State.SAVED
 
 
@@ -308,8 +309,8 @@ async def test_a_reason_in_another_form_is_refused(adapter: Adapter, reason: Any
         await adapter.abandon(new_id(), reason)
 
 
-async def test_a_closed_adapter_says_so(desk: Desk, database: str) -> None:
-    adapter = await Adapter.open(database)
+async def test_a_closed_adapter_says_so(way: Way) -> None:
+    adapter = Adapter(await way.calls())
     await adapter.close()
     await adapter.close()
     for use in (
@@ -325,8 +326,8 @@ async def test_a_closed_adapter_says_so(desk: Desk, database: str) -> None:
         adapter.claim(new_id())
 
 
-async def test_closing_ends_a_wait_with_an_error(desk: Desk, database: str) -> None:
-    adapter = await Adapter.open(database)
+async def test_closing_ends_a_wait_with_an_error(way: Way) -> None:
+    adapter = Adapter(await way.calls())
     ticket = await adapter.suspend(Call("t", {}))
     waiting = asyncio.create_task(adapter.wait(ticket.execution_id, timeout=10))
     await asyncio.sleep(0.1)

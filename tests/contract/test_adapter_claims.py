@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from support import driving
-from support.desk import Desk, approved
+from support.desk import approved
+from support.ways import Way
 from wakegate_adapter import (
     Adapter,
     Call,
@@ -21,15 +22,16 @@ from wakegate_adapter import (
     Taken,
 )
 from wakegate_schema import clock, clock_mark
+from wakegate_schema.calls import StoreCalls
 from wakegate_schema.clock import HOUR, SECOND
 from wakegate_schema.records import Approval
 from wakegate_schema.store import Store, StoreUnavailable, open_store
 
 
 @pytest.fixture
-async def adapter(desk: Desk, database: str) -> AsyncIterator[Adapter]:
+async def adapter(way: Way) -> AsyncIterator[Adapter]:
     """An adapter of its own whose leases are short."""
-    async with Adapter(await open_store(database, mode="use"), lease=0.6, patience=10) as opened:
+    async with way.adapter(lease=way.short, patience=10) as opened:
         yield opened
 
 
@@ -75,7 +77,13 @@ async def test_the_downstream_key_is_the_same_for_every_look_and_only_for_this_c
     assert keys[0] == keys[1] != keys[2]
 
 
-async def test_fifty_concurrent_claims_have_one_winner(adapter: Adapter, store: Store, database: str) -> None:
+async def test_fifty_concurrent_claims_have_one_winner(way: Way, store: Store) -> None:
+    async with way.adapter() as one, way.adapter() as other:
+        await fifty_claims(one, other, store)
+
+
+async def fifty_claims(adapter: Adapter, other: Adapter, store: Store) -> None:
+    """Claim one call with two adapters, 25 times each, at once."""
     execution_id = await permitted(adapter, store)
     begun: list[str] = []
     barrier = asyncio.Barrier(50)
@@ -89,8 +97,7 @@ async def test_fifty_concurrent_claims_have_one_winner(adapter: Adapter, store: 
                 attempt.succeed()
             return attempt.permitted
 
-    async with await Adapter.open(database) as other:
-        wins = await asyncio.gather(*(claim((adapter, other)[n % 2]) for n in range(50)))
+    wins = await asyncio.gather(*(claim((adapter, other)[n % 2]) for n in range(50)))
     assert sum(wins) == len(begun) == 1
     assert (await adapter.get(execution_id)).state is State.SUCCEEDED
 
@@ -290,7 +297,7 @@ async def test_a_cancelled_harness_leaves_the_call_in_doubt(adapter: Adapter, st
     assert (resolution.state, resolution.reason) == (State.IN_DOUBT, "tool_cancelled")
 
 
-async def test_a_claim_cancelled_at_any_moment_is_never_left_started(adapter: Adapter, store: Store) -> None:
+async def test_a_claim_cancelled_at_any_moment_is_never_left_started(way: Way, adapter: Adapter, store: Store) -> None:
     inside: set[str] = set()
 
     async def work(execution_id: str) -> None:
@@ -310,7 +317,7 @@ async def test_a_claim_cancelled_at_any_moment_is_never_left_started(adapter: Ad
         state = (await store.execution(execution_id)).state
         assert state in ({State.IN_DOUBT} if execution_id in inside else {State.PERMITTED, State.LAPSED})
         seen.add(state)
-    assert State.PERMITTED in seen
+    assert State.PERMITTED in seen or way.name == "control"  # what was asked may have been done
 
 
 async def test_a_cancellation_while_the_outcome_is_recorded_does_not_lose_it(adapter: Adapter, store: Store) -> None:
@@ -327,11 +334,11 @@ async def test_a_cancellation_while_the_outcome_is_recorded_does_not_lose_it(ada
     assert (await adapter.get(execution_id)).state is State.SUCCEEDED
 
 
-async def test_a_long_run_keeps_its_lease(adapter: Adapter, store: Store) -> None:
+async def test_a_long_run_keeps_its_lease(way: Way, adapter: Adapter, store: Store) -> None:
     execution_id = await permitted(adapter, store)
     async with adapter.claim(execution_id) as attempt:
         for _ in range(10):
-            await asyncio.sleep(0.15)
+            await asyncio.sleep(way.short / 5)
             await store.sweep(clock.now())
         assert not attempt.lease_lost
         assert (await store.execution(execution_id)).state is State.STARTED
@@ -343,8 +350,9 @@ async def test_a_lost_lease_is_told_and_the_late_word_settles_the_call(adapter: 
     async with adapter.claim(execution_id) as attempt:
         await store.sweep(clock.now() + HOUR)
         assert (await store.execution(execution_id)).state is State.IN_DOUBT
-        await asyncio.sleep(0.4)
-        assert attempt.lease_lost
+        async with asyncio.timeout(20):
+            while not attempt.lease_lost:
+                await asyncio.sleep(0.05)
         attempt.succeed("late")
     resolution = await adapter.get(execution_id)
     assert (resolution.state, resolution.result) == (State.SUCCEEDED, "late")
@@ -371,10 +379,10 @@ async def test_an_outcome_is_recorded_once_the_store_is_back(adapter: Adapter, s
 
 
 async def test_an_outcome_that_cannot_be_recorded_is_loud_and_can_be_told_again(
-    adapter: Adapter, store: Store, tmp_path: Path, database: str
+    way: Way, adapter: Adapter, store: Store, tmp_path: Path
 ) -> None:
     execution_id = await permitted(adapter, store)
-    async with Adapter(await open_store(database, mode="use"), patience=0.2) as hasty:
+    async with way.adapter(patience=0.2) as hasty:
 
         async def work() -> None:
             async with hasty.claim(execution_id) as attempt:
@@ -407,7 +415,7 @@ async def test_a_claim_whose_answer_was_lost_is_taken_up_again(
         return answer
 
     monkeypatch.setattr(used, "claim", claim_and_lose_the_answer)
-    async with Adapter(used, patience=10) as unlucky, unlucky.claim(execution_id) as attempt:
+    async with Adapter(StoreCalls(used), patience=10) as unlucky, unlucky.claim(execution_id) as attempt:
         assert attempt.permitted
         attempt.succeed("once")
     assert len(asked) > 1
@@ -417,7 +425,7 @@ async def test_a_claim_whose_answer_was_lost_is_taken_up_again(
 
 
 async def test_a_taken_call_is_renewed_and_finished_by_whoever_has_the_grant(
-    adapter: Adapter, store: Store, database: str
+    way: Way, adapter: Adapter, store: Store
 ) -> None:
     execution_id = await permitted(adapter, store, amount=1)
     taken = await adapter.take(execution_id, "elsewhere")
@@ -425,7 +433,7 @@ async def test_a_taken_call_is_renewed_and_finished_by_whoever_has_the_grant(
     assert taken.permitted
     assert taken.arguments == {"amount": 1}
     assert taken.grant is not None
-    async with await Adapter.open(database) as elsewhere:
+    async with way.adapter() as elsewhere:
         assert await elsewhere.renew(taken.grant)
         resolution = await elsewhere.finish(taken.grant, "succeeded", result=[1])
         assert (resolution.state, resolution.result) == (State.SUCCEEDED, [1])
@@ -453,8 +461,7 @@ async def test_taking_with_another_id_is_refused(adapter: Adapter, store: Store)
     await adapter.take(execution_id, "c")
     other = await adapter.take(execution_id, "d")
     assert (other.permitted, other.refusal, other.grant) == (False, "already_started", None)
-    with pytest.raises(NotPermitted):
-        _ = other.arguments
+    assert other.arguments is None
 
 
 @pytest.mark.parametrize("claim_id", ["two words", "x" * 256, "é"])
@@ -467,7 +474,7 @@ async def test_a_claim_id_in_another_form_is_refused(adapter: Adapter, store: St
 
 
 async def test_log_lines_name_the_call_and_never_its_contents_and_leave_stdout_alone(
-    adapter: Adapter, store: Store, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    way: Way, adapter: Adapter, store: Store, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level("DEBUG", "wakegate_adapter")
     execution_id = await permitted(adapter, store, iban="DE02")
@@ -477,4 +484,4 @@ async def test_log_lines_name_the_call_and_never_its_contents_and_leave_stdout_a
     assert [line.split(" (action=")[0] for line in lines] == ["wakegate: claimed", "wakegate: finished"]
     assert all(execution_id in line for line in lines)
     assert "DE02" not in caplog.text
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == "" or way.name == "control"  # then the receiver is in this process

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from support import driving
-from support.desk import Desk, approved
+from support.desk import approved
+from support.ways import Way
 from wakegate_adapter import Adapter, Call, CallRefused, HeldElsewhere, KeyConflict, State, WakegateError
 from wakegate_adapter.callee import run_once
-from wakegate_adapter.persistence import to_the_end
 from wakegate_schema import clock
+from wakegate_schema.calls.persistence import to_the_end
 from wakegate_schema.clock import HOUR, SECOND
 from wakegate_schema.store import Store, open_store
 
@@ -42,9 +43,9 @@ def refunds() -> Refunds:
 
 
 @pytest.fixture
-async def adapter(desk: Desk, database: str) -> AsyncIterator[Adapter]:
+async def adapter(way: Way) -> AsyncIterator[Adapter]:
     """An adapter of its own whose leases and holds are short."""
-    async with Adapter(await open_store(database, mode="use"), lease=0.6, hold=0.6, patience=10) as opened:
+    async with way.adapter(lease=way.short, hold=way.short, patience=10) as opened:
         yield opened
 
 
@@ -98,18 +99,18 @@ async def test_past_the_limit_the_call_is_abandoned_and_not_called_denied(
 async def test_a_submitted_call_given_up_at_the_limit_owes_its_cancel(
     adapter: Adapter, store: Store, refunds: Refunds
 ) -> None:
-    held = asyncio.create_task(adapter.hold(a_call(), run=refunds.issue, wait_limit=0.5))
+    held = asyncio.create_task(adapter.hold(a_call(), run=refunds.issue, wait_limit=1.5))
     execution_id = (await driving.next_saved(store, "issue_refund")).execution_id
     await driving.submit(store, execution_id)
     assert (await held).state is State.ABANDONED
     assert (await store.execution(execution_id)).cancel_due_at is not None
 
 
-async def test_a_waiting_hold_is_kept(adapter: Adapter, store: Store, refunds: Refunds) -> None:
+async def test_a_waiting_hold_is_kept(way: Way, adapter: Adapter, store: Store, refunds: Refunds) -> None:
     held = asyncio.create_task(adapter.hold(a_call(), run=refunds.issue))
     execution_id = (await driving.next_saved(store, "issue_refund")).execution_id
     for _ in range(10):
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(way.short / 5)
         assert (await store.sweep(clock.now())).abandoned == ()
     await driving.approve(store, execution_id)
     assert (await held).state is State.SUCCEEDED
@@ -126,10 +127,10 @@ async def test_a_lost_hold_abandons_the_call(adapter: Adapter, store: Store, ref
 
 
 async def test_a_hold_that_ran_out_unseen_does_not_run_a_permitted_call(
-    adapter: Adapter, store: Store, refunds: Refunds, database: str
+    way: Way, store: Store, refunds: Refunds, database: str
 ) -> None:
     """The harness was stopped for longer than its hold lasts, and nobody has swept yet."""
-    async with Adapter(await open_store(database, mode="use"), hold=0.2) as stopped:
+    async with way.adapter(hold=0.2) as stopped:
         held = asyncio.create_task(stopped.hold(a_call(), run=refunds.issue))
         execution_id = (await driving.next_saved(store, "issue_refund")).execution_id
         # From here the whole event loop stands still, as under SIGSTOP.
@@ -247,12 +248,14 @@ async def test_any_other_exception_leaves_the_call_in_doubt(
     assert "secret" not in str(outcome.error)
 
 
-async def test_a_sync_callable_runs_in_a_thread_while_the_lease_is_kept(adapter: Adapter, store: Store) -> None:
+async def test_a_sync_callable_runs_in_a_thread_while_the_lease_is_kept(
+    way: Way, adapter: Adapter, store: Store
+) -> None:
     threads: list[threading.Thread] = []
 
     def run(amount: int) -> int:
         threads.append(threading.current_thread())
-        time.sleep(1.2)
+        time.sleep(2 * way.short)
         return amount
 
     held = asyncio.create_task(adapter.hold(a_call(), run=run))
@@ -309,13 +312,13 @@ async def test_an_approval_that_is_nearly_over_does_not_run(adapter: Adapter, st
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
 async def test_a_harness_held_up_right_before_the_call_does_not_begin_it(
-    adapter: Adapter, store: Store, refunds: Refunds, kind: str, monkeypatch: pytest.MonkeyPatch
+    way: Way, adapter: Adapter, store: Store, refunds: Refunds, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def after_a_lease(*args: Any) -> Any:
-        time.sleep(0.8)  # as a stopped process, or a blocked loop; others may take the attempt for dead
+        time.sleep(way.short + 0.2)  # as a stopped process, or a blocked loop; others may take the attempt for dead
         return await run_once(*args)
 
-    monkeypatch.setattr("wakegate_adapter.hold.run_once", after_a_lease)
+    monkeypatch.setattr("wakegate_adapter.held_run.run_once", after_a_lease)
     run = refunds.issue if kind == "async" else lambda amount: refunds.done.append(amount)
     outcome, _ = await asyncio.gather(adapter.hold(a_call(), run=run, wait_limit=30), decide(store))
     assert (outcome.state, outcome.reason) == (State.LAPSED, "start_too_slow")

@@ -6,22 +6,21 @@ from collections.abc import AsyncIterator
 import pytest
 
 from support import driving
-from support.desk import Desk
+from support.ways import Way
 from wakegate_adapter import Adapter, Call
 from wakegate_schema import clock
 from wakegate_schema.clock import HOUR
 from wakegate_schema.records import Outcome
 from wakegate_schema.states import State
-from wakegate_schema.store import Store, open_store
+from wakegate_schema.store import Store
 
 NO = Outcome("failed", "probe_found_nothing")
 
 
 @pytest.fixture
-async def adapter(store: Store, database: str) -> AsyncIterator[Adapter]:
+async def adapter(way: Way) -> AsyncIterator[Adapter]:
     """An adapter with short leases, and one instance to use."""
-    await Desk(store).open()
-    async with Adapter(await open_store(database, mode="use"), lease=0.3) as opened:
+    async with way.adapter(lease=way.short / 2) as opened:
         yield opened
 
 

@@ -14,8 +14,11 @@ from wakegate_schema.store.queries import load, rows
 QUERIES = load("wakegate_schema", "sql/sqlite")
 WHOLE = {"anomalies"} | {name for name in QUERIES if name.startswith("examine_")}
 """Queries that a person asks for, and that count or list everything."""
-SCAN = re.compile(r"SCAN (execution|notification|transition|wake|anomaly|found)\b")
-"""Reading one of the tables that grow from end to end; `found` is the name of one in a join."""
+SCAN = re.compile(r"SCAN (execution|notification|transition|wake|anomaly|found)\b(?! USING INDEX notification_unhandled)")
+"""Reading one of the tables that grow from end to end; `found` is the name of one in a join.
+
+An index that holds only what is unfinished may be counted.
+"""
 
 
 @pytest.fixture
@@ -46,6 +49,12 @@ async def test_every_query_finds_its_rows_by_an_index(raw: sqlite3.Connection) -
         ("instance_cancels_due", "execution_cancel_due"),
         ("instance_abandon", "execution_unresolved"),
         ("instance_forget_cancels", "execution_cancel_due"),
+        ("executions_of_instance", "execution_instance"),
+        ("executions_of_instance_in_state", "execution_instance_state"),
+        ("executions_of_group", "execution_group"),
+        ("executions_of_group_in_state", "execution_group"),
+        ("resolutions_of_instance", "resolution_instance"),
+        ("resolutions_end_of_instance", "resolution_instance"),
     ],
 )
 async def test_what_concerns_an_instance_does_not_read_all_it_ever_had(

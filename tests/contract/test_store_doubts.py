@@ -63,7 +63,8 @@ def values_for(name: str, annotation: Any, doubts: Doubts) -> list[Any]:
         "erase_finished_before": [now + 40 * DAY],
         "margin": [0],
         "limit": [500],
-        "after": [0],
+        "after": [(1, 0)] if annotation == tuple[int, int] | None else [0],
+        "instances": [[(desk.provider, desk.instance_id)]],
         "since": [-1],
         "timeout": [0.0],
         "execution_id": [execution.execution_id for execution in doubts.both],
@@ -88,6 +89,7 @@ def values_for(name: str, annotation: Any, doubts: Doubts) -> list[Any]:
         "registration_id": [desk.registration_id],
         "seen_credential": [b"sealed token"],
         "sealed": [b"another sealed token"],
+        "but": [()],
         "wake_id": [f"{doubts.worker.execution_id}_7"],
     }
     if name in known:

@@ -30,6 +30,10 @@ async def lived(desk: Desk) -> str:
     for each in held[1:]:
         await desk.store.release_held(each.execution_id, actor="operator:mika", note=None, at=clock.now())
     await desk.store.abandon(held[2].execution_id, "x", "harness", clock.now())
+    for number in range(2):  # a group that is told of, and one that is not sealed
+        call = await desk.save(group=f"turn-{number}", wake="mine")
+        await desk.store.abandon(call.execution_id, "x", "harness", clock.now())
+    await desk.store.seal_group(desk.provider, desk.instance_id, "turn-0", clock.now())
     return done.execution_id
 
 
@@ -39,7 +43,7 @@ async def test_a_store_that_has_lived_is_sound(desk: Desk, database: str) -> Non
     found = examined(database)
     assert found.faults == []
     assert found.content is not None
-    assert (found.content.executions, found.content.in_doubt, found.content.held) == (7, 1, 1)
+    assert (found.content.executions, found.content.in_doubt, found.content.held) == (9, 1, 1)
     assert (found.content.epoch.number, found.content.backup_made_at) == (2, None)
     assert found.size > 0
     assert found.wal_size > 0
@@ -77,6 +81,7 @@ STEP = "INSERT INTO transition VALUES ('{id}', %d, 'succeeded', '%s', %s, 'me', 
             "has started 2 times",
         ),
         (["DELETE FROM wake"], "invariant", "nobody was told of abandoned"),
+        (["DELETE FROM wake WHERE group_number IS NOT NULL"], "invariant", "nobody was told of the group"),
         (["UPDATE execution SET epoch = 9 WHERE execution_id = '{id}'"], "invariant", "is of epoch 9"),
         (["DELETE FROM instance"], "foreign_key", "names something that is not in instance"),
     ],

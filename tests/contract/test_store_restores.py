@@ -214,11 +214,26 @@ async def test_a_store_is_restored_where_there_was_none(past: Past) -> None:
 
 
 def test_root_makes_no_store_in_the_folder_of_another(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    for end in FILES:
+        (past.folder / f"wakegate.db{end}").unlink()
     if os.geteuid() == 0:
         os.chown(past.folder, 12345, -1)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(StoreMisplaced, match="run as that user"):
         restored(past)
+
+
+async def test_what_root_restores_belongs_to_whom_the_store_belonged(past: Past) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    for path in (past.folder, past.database):
+        os.chown(path, 12345, 54321)
+    past.database.chmod(0o660)
+    restored(past)
+    found = past.database.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12345, 54321, 0o660)
+    beside = {path: path.stat() for path in past.folder.glob("wakegate.db*")}
+    assert {path.name for path, found in beside.items() if found.st_uid != 12345} == set()
 
 
 STATEMENTS = {

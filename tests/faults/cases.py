@@ -125,7 +125,8 @@ def cases(program: str, action: Action, traced: Mapping[str, set[str]]) -> list[
 
 def everywhere(program: str, action: Action, traced: Mapping[str, set[str]]) -> list[Case]:
     """Return a case for every point in every story that reaches it."""
-    return [Case(program, point, action, story) for story in STORIES for point in sorted(traced.get(story.name, ()))]
+    stories = [story for story in STORIES if story.subject == program]
+    return [Case(program, point, action, story) for story in stories for point in sorted(traced[story.name])]
 
 
 @asynccontextmanager

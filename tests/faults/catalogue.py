@@ -10,19 +10,25 @@ from pathlib import Path
 from typing import Final, NoReturn, get_args
 
 from faults import tools
+from wakegate_adapter import control_http
 from wakegate_receiver import messages
+from wakegate_receiver.control.routes import ROUTES
 from wakegate_schema.settings import Settings
 from wakegate_schema.store import store
+from wakegate_schema.wake_targets import Kind
 from wakegate_worker import outbound
 from wakegate_worker.tool_modules import load_tools
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = {
-    "worker": "wakegate_worker",
-    "receiver": "wakegate_receiver",
-    "harness": "wakegate_adapter",
+    "worker": ("wakegate_worker",),
+    "receiver": ("wakegate_receiver", "wakegate_schema.calls"),
+    "harness": ("wakegate_adapter", "wakegate_schema.calls"),
+    "client": ("wakegate_adapter",),
 }
-"""The package that each program adds to the schema."""
+"""The packages that use the schema's wrappers in each program; a client is a harness over the control API."""
+STORELESS: Final = ("client",)
+"""The programs that open no store, and make no file."""
 
 
 def points(program: str) -> set[str]:
@@ -42,7 +48,7 @@ def places(program: str) -> set[str]:
     """Return the places in the wrappers that the program goes through, as the calls in the code name them."""
     return {
         argument
-        for tree in (*_trees("wakegate_schema"), *_trees(PACKAGES[program]))
+        for tree in (*(() if program in STORELESS else _trees("wakegate_schema")), *_trees(*PACKAGES[program]))
         for call in _calls(tree)
         if ast.unparse(call.func) in ("fault_points.reach", "fault_points.passing", "_reach")
         for argument in [ast.literal_eval(call.args[0]) if isinstance(call.args[0], ast.Constant) else None]
@@ -65,7 +71,7 @@ def reads(program: str) -> set[str]:
 def files(program: str) -> set[str]:
     """Return the names of the files that the program makes: the store's, where it makes one, and its own."""
     settings = Settings.model_validate({"database": f"sqlite:///{ROOT}/wakegate.db"})
-    source = "".join(ast.unparse(tree) for tree in _trees(PACKAGES[program]))
+    source = "".join(ast.unparse(tree) for tree in _trees(*PACKAGES[program]))
     used = set(re.findall(r"\w+_path", source))
     used |= {f"{service}_key_path" for service in re.findall(r"ServiceKey\.(\w+)", source)}
     made = _store_files(settings.database_path.name) if _migrates(program) else set()
@@ -92,15 +98,24 @@ def _store_files(database: str) -> set[str]:
 
 
 def _kinds(_program: str) -> set[str]:
-    return {messages.VERIFICATION, messages.NOTIFICATION}
+    """What comes in: messages of the provider, and what harnesses ask for."""
+    return {messages.VERIFICATION, messages.NOTIFICATION} | {f"control.{route.name}" for route in ROUTES}
 
 
 def _answers(program: str) -> set[str]:
     return _kinds(program) | {"refusal"}
 
 
-def _exchanges(_program: str) -> set[str]:
-    return set(get_args(outbound.Caller))
+def _exchanges(program: str) -> set[str]:
+    """What goes out: a worker's to the provider and to wake targets, a client's to the control API."""
+    if program == "client":
+        return {f"control.{verb}" for verb in get_args(control_http.Verb)}
+    return set(get_args(outbound.Caller)) if program == "worker" else set()
+
+
+def _programs(_program: str) -> set[str]:
+    """The kinds of wake targets that run a program."""
+    return set(get_args(Kind)) - {"http"}
 
 
 def _work(_program: str) -> set[str]:
@@ -114,12 +129,12 @@ def _work(_program: str) -> set[str]:
 
 
 def _tools(program: str) -> set[str]:
-    return {"hold"} if program == "harness" else set(load_tools([tools.__name__]))
+    return {"hold"} if program in ("harness", "client") else set(load_tools([tools.__name__]))
 
 
 def _ending(program: str) -> set[str]:
     """The tools that return: one declared not to never comes to its end."""
-    if program == "harness":
+    if program in ("harness", "client"):
         return _tools(program)
     found = load_tools([tools.__name__]).items()
     return {name for name, tool in found if inspect.get_annotations(tool.function)["return"] is not NoReturn}
@@ -146,6 +161,8 @@ CALLERS: Final[dict[str, Callable[[str], set[str]]]] = {
     "tool.end": _ending,
     "probe.begin": _probes,
     "probe.end": _probes,
+    "wake.begin": _programs,
+    "wake.end": _programs,
 }
 """For each place, on whose behalf a program reaches it."""
 
@@ -155,7 +172,7 @@ def _verbs(program: str, part: str) -> set[str]:
     offered = _offered()
     used = {
         node.attr
-        for tree in _trees(PACKAGES[program])
+        for tree in _trees(*PACKAGES[program])
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr in offered and "store" in ast.unparse(node.value)
     }
@@ -185,7 +202,7 @@ def _migrates(program: str) -> bool:
     """Whether the program opens the store as a service, which makes and migrates it."""
     opened = [
         ast.unparse(call)
-        for tree in _trees(PACKAGES[program])
+        for tree in _trees(*PACKAGES[program])
         for call in _calls(tree)
         if ast.unparse(call.func) == "open_store"
     ]
@@ -196,8 +213,12 @@ def _calls(tree: ast.AST) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
+def _trees(*packages: str) -> tuple[ast.Module, ...]:
+    return tuple(tree for package in packages for tree in _read(package))
+
+
 @functools.cache
-def _trees(package: str) -> tuple[ast.Module, ...]:
+def _read(package: str) -> tuple[ast.Module, ...]:
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         raise LookupError(package)

@@ -1,13 +1,15 @@
 """The count: when everything in a world has come to rest, every promise is checked."""
 
+import json
 import sqlite3
 from collections import Counter
 from contextlib import closing
 
+from faults import harness
 from faults.tools import effects
 from faults.world import DATABASE, Call, World
 from wakegate_schema.records import Execution
-from wakegate_schema.states import State
+from wakegate_schema.states import RESOLVED, State
 
 
 async def count(world: World) -> list[str]:
@@ -21,7 +23,9 @@ async def count(world: World) -> list[str]:
     assert len(world.peer.requests) == len(world.peer.keys), "a key made two requests"
     for key, execution in executions.items():
         _check(world, world.calls[key], execution, had[key])
+        await _check_history(world, execution)
         await _check_wakes(world, execution)
+    await _check_groups(world, list(executions.values()))
     with closing(sqlite3.connect(world.folder / DATABASE)) as raw:
         assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     return [told(execution) for execution in executions.values()]
@@ -45,14 +49,52 @@ def _check(world: World, call: Call, execution: Execution, effects_had: int) -> 
         assert (state, reason) in allowed, f"an approved call is {told(execution)}"
 
 
+async def _check_history(world: World, execution: Execution) -> None:
+    """Check that a call started once at most, and that whatever its harness was told of it is on record."""
+    states = [transition.to_state for transition in await world.store.transitions(execution.execution_id)]
+    assert states.count(State.STARTED) <= 1, "a call was started twice"
+    told_of = {line["state"] for line in _told(world) if line.get("execution") == execution.execution_id}
+    assert told_of <= {str(state) for state in states}, "what a harness was told is not on record"
+    place, log = (1, 0), []
+    while page := await world.store.resolutions(None, place, 50):
+        log += [each.to_state for each in page if each.execution_id == execution.execution_id]
+        place = page[-1].place
+    tells = TOLD | ({State.PERMITTED} if execution.runs == "harness" else set())
+    assert log == [state for state in states if state in tells], "the stream tells something else"
+
+
+async def _check_groups(world: World, executions: list[Execution]) -> None:
+    """Check that each group has one wake, once it is sealed and all of its calls are resolved, and none before."""
+    with closing(sqlite3.connect(world.folder / DATABASE)) as raw:
+        groups = raw.execute('SELECT "group", number, wake, sealed_at FROM call_group').fetchall()
+        of_groups = Counter(number for (number,) in raw.execute("SELECT group_number FROM wake"))
+    sealed = {group for group, _, _, sealed_at in groups if sealed_at is not None}
+    assert {line["group"] for line in _told(world) if "group" in line} <= sealed, "an acknowledged seal is lost"
+    for group, number, target, _ in groups:
+        calls = [execution for execution in executions if execution.group == group]
+        complete = group in sealed and target != "none" and all(call.state in RESOLVED for call in calls)
+        assert of_groups[number] == int(complete), "a group has another number of wakes than one"
+        wakes = [wake for call in calls for wake in await world.store.wakes(call.execution_id)]
+        own = [wake for wake in wakes if wake.group_number is None]
+        assert not [wake for wake in own if wake.to_state in RESOLVED], "a call of a group has a wake of its own"
+
+
+def _told(world: World) -> list[dict[str, str]]:
+    """What the harness was told."""
+    path = world.folder / harness.TOLD
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
 async def _check_wakes(world: World, execution: Execution) -> None:
     for wake in await world.store.wakes(execution.execution_id):
         if wake.target == "none":
             continue
         assert wake.state == "delivered", "a wake was given up"
-        assert world.woken[wake.wake_id] >= 1, "nobody was woken"
+        assert world.heard(wake.wake_id) >= 1, "nobody was woken"
 
 
+TOLD = RESOLVED | {State.IN_DOUBT}
+"""What the stream of resolutions tells of; of a call that a harness runs, `permitted` too."""
 NOT_BEGUN = {
     (State.LAPSED, "start_too_slow"),
     (State.LAPSED, "start_unconfirmed"),

@@ -21,9 +21,11 @@ import uvloop
 
 from faults import harness
 from wakegate_adapter import Adapter
+from wakegate_adapter.control_calls import ControlCalls
 from wakegate_adapter.log import log
 from wakegate_receiver import service as receiver
 from wakegate_schema import fault_points, logs
+from wakegate_schema.calls import StoreCalls
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.settings import load_settings
 from wakegate_schema.store import open_store
@@ -132,13 +134,31 @@ def _harness(story: str, key: str) -> None:
     async def live() -> None:
         fault_points.arm(os.environ, log.warning)
         store = await open_store(os.environ["WAKEGATE_DATABASE"], mode="use")
-        async with Adapter(store, lease=harness.LEASE_S, hold=harness.LEASE_S) as adapter:
+        async with Adapter(StoreCalls(store, lease=harness.LEASE_S), hold=harness.LEASE_S) as adapter:
             await harness.STORIES[story](adapter, key)
 
     asyncio.run(live())
 
 
-PROGRAMS: dict[str, Callable[..., None]] = {"worker": _worker, "receiver": _receiver, "harness": _harness}
+def _client(story: str, key: str) -> None:
+    """A harness over the control API: it holds on whatever becomes of the receiver."""
+
+    async def live() -> None:
+        fault_points.arm(os.environ, log.warning)
+        calls = ControlCalls(Path(os.environ["WAKEGATE_CONTROL"]))
+        await harness.insist(calls.introduce)
+        async with harness.Insistent(calls, hold=harness.LEASE_S) as adapter:
+            await harness.STORIES[story](adapter, key)
+
+    asyncio.run(live())
+
+
+PROGRAMS: dict[str, Callable[..., None]] = {
+    "worker": _worker,
+    "receiver": _receiver,
+    "harness": _harness,
+    "client": _client,
+}
 
 if __name__ == "__main__":
     main()

@@ -105,6 +105,22 @@ async def permitted(world: World) -> None:
     await world.decided(key)
 
 
+async def told_as_a_group(world: World) -> None:
+    """Two calls of a group end, one before it is sealed and one after; a program is told of both."""
+    keys = [await world.save(fate, group="turn", wake="program") for fate in ("approved", "denied")]
+    await world.start("worker")
+    await world.decided(keys[0])
+    await world.store.seal_group(world.url, world.instance_id, "turn", clock.now())
+    await world.decided(keys[1])
+
+
+async def told_by_an_entry_point(world: World) -> None:
+    """A call ends, and a wake's entry point is told of it."""
+    key = await world.save("approved", wake="entry")
+    await world.start("worker")
+    await world.decided(key)
+
+
 async def given_up(world: World) -> None:
     """A waiting call is given up; its cancel fails at first."""
     key = await world.save("abandoned")
@@ -209,7 +225,7 @@ async def polled(world: World) -> None:
     await world.decided(key)
 
 
-# The receiver breaks
+# The receiver breaks, or a harness over its control API
 
 
 async def first_receiver(world: World) -> None:
@@ -237,11 +253,12 @@ async def notified(world: World) -> None:
 
 
 async def refused(world: World) -> None:
-    """Junk is refused and kept in the ring; health is asked for; a genuine delivery comes."""
+    """Junk is refused and kept in the ring; health and metrics are asked for; a genuine delivery comes."""
     await world.start("receiver")
     junk = world.sender.notification(new_id()).with_headers(webhook_signature="v1,AAAA")
     await world.when(lambda: _refused(world, junk))
-    await world.when(lambda: _ready(world))
+    await world.when(lambda: _answers(world, "readyz", b"true"))
+    await world.when(lambda: _answers(world, "metrics", b"wakegate_store_up 1.0"))
     await world.when(lambda: _kept(world, junk))
     await world.notify(new_id())
 
@@ -260,12 +277,12 @@ async def _kept(world: World, junk: Delivery) -> bool:
     return False
 
 
-async def _ready(world: World) -> bool:
+async def _answers(world: World, path: str, told: bytes) -> bool:
     connector = aiohttp.UnixConnector(str(world.folder / "control.sock"))
     async with aiohttp.ClientSession(connector=connector) as session:
         try:
-            async with session.get("http://control/readyz") as answer:
-                return answer.status == 200
+            async with session.get(f"http://control/{path}") as answer:
+                return answer.status == 200 and told in await answer.read()
         except (aiohttp.ClientError, OSError):
             return False
 
@@ -277,6 +294,43 @@ async def watched(world: World) -> None:
     await world.notify(new_id())
 
 
+async def _client(world: World, story: str, call: Call, *, pause: float = 0.0) -> None:
+    key = new_id()
+    world.calls[key] = call
+    for program, arguments in (("worker", ()), ("receiver", ()), ("client", (story, key))):
+        await world.start(program, *arguments)
+    await world.when(lambda: _under_way(world, key))
+    if call.fate == "approved" and key in world.peer.keys:
+        await asyncio.sleep(pause)
+        await world.decided(key)
+    await world.at_end("client")
+
+
+async def _under_way(world: World, key: str) -> bool:
+    """Whether the provider has the call, or a hold that was lost has ended it before."""
+    return key in world.peer.keys or any(e.resolved for e in await world.executions() if e.idempotency_key == key)
+
+
+async def granted(world: World) -> None:
+    """A harness takes a call over the control API, renews and finishes it."""
+    await _client(world, "grant", Call("approved"))
+
+
+async def held_over_control(world: World) -> None:
+    """A harness holds a call over the control API for longer than a third of the hold, and runs it."""
+    await _client(world, "hold", Call("approved", held=True), pause=0.8)
+
+
+async def followed(world: World) -> None:
+    """A harness seals a group over the control API, follows the stream and lists its calls."""
+    await _client(world, "turn", Call("approved"))
+
+
+async def abandoned_over_control(world: World) -> None:
+    """A harness gives its call up over the control API."""
+    await _client(world, "abandon", Call("abandoned"))
+
+
 # The harness breaks
 
 
@@ -285,8 +339,8 @@ async def _harness(world: World, story: str, call: Call, *, pause: float = 0.0) 
     world.calls[key] = call
     await world.start("worker")
     await world.start("harness", story, key)
-    await world.submitted(key)
-    if call.fate == "approved":
+    await world.when(lambda: _under_way(world, key))
+    if call.fate == "approved" and key in world.peer.keys:
         await asyncio.sleep(pause)
         await world.decided(key)
     return key
@@ -317,6 +371,12 @@ async def abandoned(world: World) -> None:
     await _harness(world, "abandon", Call("abandoned"))
 
 
+async def turned(world: World) -> None:
+    """A harness seals a group, follows the stream and lists its calls."""
+    await _harness(world, "turn", Call("approved"))
+    await world.at_end("harness")
+
+
 STORIES = (
     Story("worker", approved_and_denied),
     Story("worker", permitted),
@@ -328,15 +388,26 @@ STORIES = (
     Story("worker", in_doubt),
     Story("worker", in_doubt_for_long),
     Story("worker", fallen_silent),
+    Story("worker", told_as_a_group),
+    Story("worker", told_by_an_entry_point),
     Story("worker", first_start, fresh=True),
     Story("receiver", notified),
     Story("receiver", first_receiver, fresh=True),
     Story("receiver", refused),
     Story("receiver", watched),
+    Story("receiver", granted),
+    Story("receiver", held_over_control),
+    Story("receiver", followed),
+    Story("receiver", abandoned_over_control),
     Story("harness", suspended),
     Story("harness", claimed),
     Story("harness", held),
     Story("harness", claimed_for_long),
     Story("harness", abandoned),
+    Story("harness", turned),
+    Story("client", granted),
+    Story("client", held_over_control),
+    Story("client", followed),
+    Story("client", abandoned_over_control),
 )
 """For each point the first story that reaches it is the one it is broken in."""

@@ -32,6 +32,16 @@ from wakegate_schema.store import Store, open_store
 
 TRACE = "trace"
 DATABASE = "wakegate.db"
+TOLD = "told"
+"""The file in which a wake's program writes the ids of its wakes."""
+WOKEN = """import os
+
+
+def told(message):
+    with open(os.path.join(os.path.dirname(__file__), "told"), "a") as file:
+        file.write(os.environ["WAKEGATE_WAKE_ID"] + "\\n")
+"""
+"""A module with a wake's entry point, which does the same."""
 LEASE_S = 2
 DELAY_S = 2.5
 """Longer than a lease."""
@@ -134,9 +144,13 @@ class World:
         """Answer the worker: as the wake target, or as the provider."""
         if request.path != "/wake":
             return await self.peer.answer(request)
-        wake = json.loads(await request.read())
-        self.woken[wake["data"]["id"]] += 1
+        self.woken[request.headers["webhook-id"]] += 1
         return web.Response(status=self.wake_answers.pop(0) if self.wake_answers else 204)
+
+    def heard(self, wake_id: str) -> int:
+        """How often somebody was told by this wake, over HTTP or by a program."""
+        path = self.folder / TOLD
+        return self.woken[wake_id] + (path.read_text().split().count(wake_id) if path.exists() else 0)
 
     # Processes
 
@@ -168,7 +182,7 @@ class World:
             if not begun.done():
                 begun.set_result(None)
             status = await process.ended
-            if self._closing or (status == 0 and program == "harness"):
+            if self._closing or (status == 0 and program in ("harness", "client")):
                 return
             if not armed:
                 raise AssertionError(f"the unarmed {program} ended with {status}")
@@ -176,6 +190,10 @@ class World:
             armed = {}
             if program == "worker":
                 self.move_clock()
+
+    async def at_end(self, program: str) -> None:
+        """Wait until a program has come to its own end."""
+        await self.when(lambda: self._running[program].ended.done() and self._running[program].ended.result() == 0)
 
     def move_clock(self) -> None:
         """Let the processes' clocks show that two minutes have passed."""
@@ -310,7 +328,13 @@ async def world(
     found = World(folder, nursery, subject, fault)
     async with http_server(found.answer) as served:
         found.url = found.peer.url = served.url
-        (folder / "wakegate.toml").write_text(f'[wake.harness]\nkind = "http"\nurl = "{served.url}/wake"\n')
+        told = json.dumps(["/bin/sh", "-c", 'echo "$WAKEGATE_WAKE_ID" >> "$1"', "wake", f"{folder.absolute()}/{TOLD}"])
+        (folder / "wakegate.toml").write_text(
+            f'[wake.harness]\nkind = "http"\nurl = "{served.url}/wake"\n'
+            f'[wake.program]\nkind = "command"\nargv = {told}\n'
+            f'[wake.entry]\nkind = "python"\nentry_point = "woken:told"\ndirectory = "{folder.absolute()}"\n'
+        )
+        (folder / "woken.py").write_text(WOKEN)
         if template is not None:
             shutil.copy(template, folder / DATABASE)
             await found.open()

@@ -61,6 +61,7 @@ class Door:
             Admission(ROOM, ROOM),
             Failures(ROOM),
             now,
+            lambda _: None,
         )
         self._server = Server(self._app.handle, self._book, refusals.note)
 

@@ -19,8 +19,9 @@ from model.snapshot import Observer
 from model.workers import LEASE_S, Listener, Parts
 
 from support.deliveries import Sender
-from wakegate_adapter.permissions import Permissions
+from wakegate_adapter.grants import Grants
 from wakegate_schema import clock, ids
+from wakegate_schema.calls import StoreCalls
 from wakegate_schema.calls.outcomes import failed, in_doubt, succeeded
 from wakegate_schema.clock import HOUR, SECOND
 from wakegate_schema.keys import ensure_key
@@ -69,7 +70,7 @@ class Parties:
         """Start every party."""
         self._stack.enter_context(patch.object(clock, "now", self.now))
         monotonic = SimpleNamespace(monotonic=lambda: self.at / SECOND)
-        for module in ("wakegate_adapter.permissions", "wakegate_worker.resumption"):
+        for module in ("wakegate_schema.calls.claiming", "wakegate_worker.resumption"):
             self._stack.enter_context(patch(f"{module}.time", monotonic))
         silence = functools.partial(Silence, monotonic=monotonic.monotonic)
         self._stack.enter_context(patch("wakegate_worker.probing.Silence", silence))
@@ -195,12 +196,12 @@ class Parties:
 
     async def claim(self, execution_id: str, claim_id: str) -> str | None:
         """Claim a call, run it and say how it ended, as a harness does; return why not."""
-        permissions = Permissions(self.desk, LEASE_S, 0.0)
-        taken = await permissions.take(execution_id, claim_id)
+        grants = Grants(StoreCalls(self.desk, lease=LEASE_S, patience=0.0), 0.0)
+        taken = await grants.take(execution_id, claim_id)
         if taken.grant is None:
             return taken.refusal
         outcome = await self._outcome(execution_id, taken.arguments_json)
-        await permissions.finish(taken.grant, outcome)
+        await grants.finish(taken.grant, outcome)
         self.reference.calls[execution_id].told = True
         return None
 

@@ -28,6 +28,7 @@ from wakegate_worker.stopping import Stop
 from wakegate_worker.submission import Submission
 from wakegate_worker.sweep import Sweep
 from wakegate_worker.threads import Threads
+from wakegate_worker.wake_message import GroupTold
 from wakegate_worker.wake_sender import Delivered, RetryAt, WakeResult, WakeSender
 from wakegate_worker.waking import Waking
 
@@ -46,7 +47,11 @@ class Listener(WakeSender):
         self.heard: list[str] = []
         self.deaf = False
 
-    async def deliver(self, wake: Wake, execution: Execution, now: int) -> WakeResult:
+    def takes_long(self, wake: Wake) -> bool:
+        """Whether a program runs for it: it hears at once."""
+        return False
+
+    async def deliver(self, wake: Wake, told: Execution | GroupTold, now: int) -> WakeResult:
         """Hear a wake, or not."""
         if self.deaf:
             return RetryAt(now + MINUTE, "deaf")

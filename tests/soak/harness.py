@@ -21,6 +21,7 @@ from soak.journal import Journal
 from soak.tools import LONG_S
 from wakegate_adapter import Adapter, Attempt, Call
 from wakegate_console.child import tie_to
+from wakegate_schema.calls import StoreCalls
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.settings import load_settings
 from wakegate_schema.store import StoreUnavailable, open_store
@@ -183,7 +184,7 @@ async def main(name: str, seed: str, per_second: str, *instances: str) -> None:
     random = Random(f"{seed}/{name}/{len(book.facts())}")  # a life is not the one before over again
     database = load_settings(Path("wakegate.toml")).database
     store = await _insist(lambda: open_store(database, mode="use"))
-    async with Adapter(store, lease=LEASE_S, hold=LEASE_S) as adapter:
+    async with Adapter(StoreCalls(store, lease=LEASE_S), hold=LEASE_S) as adapter:
         harness = Harness(adapter, book, random)
         await harness.go_on()
         await harness.save_calls(list(instances), float(per_second))

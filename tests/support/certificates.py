@@ -10,20 +10,27 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """Write a chain and its key into a folder; return their paths."""
+def certificate(folder: Path, *, ends_in: timedelta = timedelta(days=1), host: str | None = None) -> tuple[Path, Path]:
+    """Write a chain and its key into a folder; return their paths.
+
+    Args:
+        folder: where.
+        ends_in: from now on, so long it is good; less than nothing for one that has ended.
+        host: the name that it is for, instead of 127.0.0.1.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "receiver.test")])
     now = datetime.now(UTC)
+    owner = x509.IPAddress(ip_address("127.0.0.1")) if host is None else x509.DNSName(host)
     chain = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .not_valid_before(now - timedelta(days=90))
+        .not_valid_after(now + ends_in)
+        .add_extension(x509.SubjectAlternativeName([owner]), critical=False)
         .sign(key, hashes.SHA256())
     )
     (folder / "tls.crt").write_bytes(chain.public_bytes(serialization.Encoding.PEM))

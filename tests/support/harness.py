@@ -1,4 +1,4 @@
-"""A small harness as a process of its own: `python harness.py DATABASE VERB …`. Says on stdout how far it is."""
+"""A small harness as a process of its own: `python harness.py DATABASE|SOCKET VERB …`. Says on stdout how far it is."""
 
 import asyncio
 import os
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 from wakegate_adapter import Adapter, Call
+from wakegate_adapter.control_calls import ControlCalls
+from wakegate_schema.calls import StoreCalls
 from wakegate_schema.store import open_store
 
 LEASE = 1.0
@@ -61,9 +63,16 @@ async def hold(adapter: Adapter, key: str, ledger: str, seconds: str) -> None:
     say("done", outcome.state)
 
 
-async def main(url: str, verb: str, *args: str) -> None:
+async def calls(where: str) -> StoreCalls | ControlCalls:
+    """The verbs, over a store or a control socket; the receiver of that gives leases of its own."""
+    if where.endswith(".sock"):
+        return ControlCalls(Path(where))
+    return StoreCalls(await open_store(where, mode="use"), lease=LEASE)
+
+
+async def main(where: str, verb: str, *args: str) -> None:
     """Run one verb with short leases."""
-    async with Adapter(await open_store(url, mode="use"), lease=LEASE, hold=LEASE) as adapter:
+    async with Adapter(await calls(where), hold=LEASE) as adapter:
         match verb:
             case "suspend":
                 await suspend(adapter, *args)

@@ -13,6 +13,8 @@ from typing import Any
 
 from wakegate_schema.errors import WakegateError
 
+_NUMBERED = ("http_", "exit_", "signal_")
+"""How words begin that end with a number."""
 WORD = re.compile(r"[a-z][A-Za-z0-9_]*")
 
 
@@ -134,8 +136,8 @@ class _Source:
                 return self._values(one, inside, more) | self._values(other, inside, more)
             case ast.BoolOp(values=values):
                 return set().union(*(self._values(value, inside, more) for value in values))
-            case ast.JoinedStr(values=[ast.Constant(value=str(text)), ast.FormattedValue()]) if text == "http_":
-                return {"http_NNN"}
+            case ast.JoinedStr(values=[ast.Constant(value=str(text)), ast.FormattedValue()]) if text in _NUMBERED:
+                return {f"{text}NNN"}
             case ast.Await(value=value):
                 return self._values(value, inside, more)
             case ast.Tuple(elts=[first, *_]):

@@ -1,5 +1,7 @@
-"""Which store an adapter opens, which instance a call means, and what a held callable must take."""
+"""Where an adapter goes, which instance a call means, and what a held callable must take."""
 
+import socket
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,11 +9,13 @@ from typing import Any
 import pytest
 
 from support.desk import new_id
-from wakegate_adapter import CallRefused, ControlNotYet, InstanceUnclear, NotConfigured
+from wakegate_adapter import CallRefused, InstanceUnclear, NotConfigured
 from wakegate_adapter.callee import check_failures, check_fits
-from wakegate_adapter.location import database_url
+from wakegate_adapter.location import TOKEN_FILE, Control, Database, find
+from wakegate_schema.addresses import Address
 from wakegate_schema.calls.choosing import choose
 from wakegate_schema.records import Instance
+from wakegate_schema.secret_files import SecretFileError
 
 
 def an_instance(name: str, state: Any = "active", provider: str = "https://one.example") -> Instance:
@@ -21,32 +25,69 @@ def an_instance(name: str, state: Any = "active", provider: str = "https://one.e
 
 def test_a_path_and_a_url_name_the_same_store(tmp_path: Path) -> None:
     path = tmp_path / "wakegate.db"
-    assert database_url(path, {}) == database_url(str(path), {}) == database_url(f"sqlite:///{path}", {})
+    assert find(path, {}) == find(str(path), {}) == find(f"sqlite:///{path}", {}) == Database(f"sqlite:///{path}")
 
 
 def test_a_relative_path_is_fixed_where_the_process_stands_now() -> None:
-    assert database_url("some.db", {}) == f"sqlite:///{Path.cwd()}/some.db"
+    assert find("some.db", {}) == Database(f"sqlite:///{Path.cwd()}/some.db")
+    assert find("some.sock", {}) == Control(Path.cwd() / "some.sock", None)
 
 
 def test_the_argument_comes_before_the_environment() -> None:
-    assert database_url("/a.db", {"WAKEGATE_CONTROL": "x", "WAKEGATE_DATABASE": "sqlite:////b.db"}) == "sqlite:////a.db"
+    environment = {"WAKEGATE_CONTROL": "x.sock", "WAKEGATE_DATABASE": "sqlite:////b.db"}
+    assert find("/a.db", environment) == Database("sqlite:////a.db")
+    assert find("/a.sock", environment) == Control(Path("/a.sock"), None)
 
 
-def test_the_environment_names_the_store() -> None:
-    assert database_url(None, {"WAKEGATE_DATABASE": "sqlite:////b.db"}) == "sqlite:////b.db"
+def test_the_environment_names_the_control_socket_before_the_store() -> None:
+    assert find(None, {"WAKEGATE_DATABASE": "sqlite:////b.db"}) == Database("sqlite:////b.db")
+    environment = {"WAKEGATE_CONTROL": "/run/wakegate/control", "WAKEGATE_DATABASE": "sqlite:////b.db"}
+    assert find(None, environment) == Control(Path("/run/wakegate/control"), None)
 
 
-def test_a_control_address_is_refused_for_now_even_beside_a_database() -> None:
-    environment = {"WAKEGATE_CONTROL": "/run/wakegate/control.sock", "WAKEGATE_DATABASE": "sqlite:////b.db"}
-    with pytest.raises(ControlNotYet, match="later version"):
-        database_url(None, environment)
-    with pytest.raises(ControlNotYet, match="later version"):
-        database_url("/run/wakegate/control.sock", {})
+def test_a_path_where_a_socket_is_names_the_control_api_whatever_its_name(tmp_path: Path) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="wg", dir="/tmp"))
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(folder / "c"))
+        found = find(folder / "c", {})
+    (folder / "c").unlink()
+    folder.rmdir()
+    assert found == Control(folder / "c", None)
+
+
+def test_over_tcp_the_token_comes_from_a_file_that_only_its_owner_may_read(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("a" * 40 + "\n")
+    file.chmod(0o600)
+    environment = {"WAKEGATE_CONTROL": "127.0.0.1:8090", TOKEN_FILE: str(file)}
+    found = find(None, environment)
+    assert isinstance(found, Control)
+    assert found.address == Address("127.0.0.1", 8090)
+    assert found.token is not None
+    assert found.token.reveal() == "a" * 40
+    assert "aaaa" not in repr(found)
+    file.chmod(0o640)
+    with pytest.raises(SecretFileError, match="chmod 600"):
+        find(None, environment)
+    with pytest.raises(NotConfigured, match=f"set {TOKEN_FILE}"):
+        find("127.0.0.1:8090", {})
+
+
+def test_a_token_in_the_place_of_its_file_is_refused_and_not_shown() -> None:
+    with pytest.raises(NotConfigured, match=f"^{TOKEN_FILE}: looks like a secret") as refused:
+        find("127.0.0.1:8090", {TOKEN_FILE: "b" * 43})
+    assert "bbbb" not in str(refused.value)
+
+
+@pytest.mark.parametrize("control", ["", "192.0.2.1:80", "127.0.0.1:0", "127.0.0.1:99999", "/" + "x" * 120, "http://x"])
+def test_an_unusable_control_address_is_refused_by_the_variables_name(control: str) -> None:
+    with pytest.raises(NotConfigured, match=r"^WAKEGATE_CONTROL: "):
+        find(None, {"WAKEGATE_CONTROL": control})
 
 
 def test_without_any_word_the_error_says_what_to_set() -> None:
-    with pytest.raises(NotConfigured, match="set WAKEGATE_DATABASE"):
-        database_url(None, {})
+    with pytest.raises(NotConfigured, match=r"set WAKEGATE_CONTROL .* or WAKEGATE_DATABASE"):
+        find(None, {})
 
 
 @pytest.mark.parametrize(
@@ -54,7 +95,7 @@ def test_without_any_word_the_error_says_what_to_set() -> None:
 )
 def test_an_unusable_database_is_refused_by_the_variables_name(url: str) -> None:
     with pytest.raises(NotConfigured, match=r"^WAKEGATE_DATABASE: "):
-        database_url(None, {"WAKEGATE_DATABASE": url})
+        find(None, {"WAKEGATE_DATABASE": url})
 
 
 def test_the_only_instance_in_use_need_not_be_named() -> None:

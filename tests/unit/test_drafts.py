@@ -34,6 +34,13 @@ def test_one_takes_the_place_of_another_or_of_none(tmp_path: Path, content: byte
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", b"second")]
 
 
+@pytest.mark.skipif(os.geteuid() != 0 and not os.environ.get("CI"), reason="only root may give a file away")
+def test_a_replacement_may_belong_to_another_user(tmp_path: Path) -> None:
+    drafts.replace(tmp_path / "file", b"second", 0o640, durable=True, owner=(1200, 1201))
+    status = (tmp_path / "file").stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (1200, 1201, 0o640)
+
+
 @pytest.fixture
 def _failing() -> Iterator[None]:
     """Every file named `file` fails once its draft is written."""

@@ -7,8 +7,32 @@ from pathlib import Path
 import pytest
 
 import wakegate_adapter
-from wakegate_adapter import adapter, callee, errors, hold, permissions
-from wakegate_schema.calls import call, exact_json, outcomes, saving
+from wakegate_adapter import (
+    adapter,
+    callee,
+    control_calls,
+    control_errors,
+    control_http,
+    control_stream,
+    errors,
+    grants,
+    held,
+    hold,
+    location,
+)
+from wakegate_schema.calls import (
+    call,
+    calls,
+    checks,
+    claiming,
+    exact_json,
+    giving_back,
+    outcomes,
+    refusal,
+    saving,
+    store_calls,
+    stream,
+)
 from wakegate_schema.calls import errors as call_errors
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.outcome_texts import RESULT_LIMIT
@@ -24,12 +48,18 @@ NEVER_SEEN = {"adapter_error", "result_refused", "no_thread"}
 
 def words() -> set[str]:
     """Every word that stands as a reason in the adapter's source."""
-    modules = (adapter, call, call_errors, callee, errors, exact_json, hold, outcomes, permissions, saving)
+    of_the_schema = (
+        call, call_errors, checks, claiming, exact_json, giving_back, outcomes, refusal, saving, store_calls, stream
+    )  # fmt: skip
+    modules = (
+        adapter, callee, control_errors, control_http, control_stream, errors, grants, held, hold,
+        location, *of_the_schema,
+    )  # fmt: skip
     source = "".join(inspect.getsource(module) for module in modules)
     given = set(re.findall(r'\breason(?:, why)? ?= ?"(\w+)"', source))
     given |= set(re.findall(r'Outcome\(\s*"\w+", "(\w+)"', source))
     given |= set(re.findall(r'NotJson\([^\n]*"(\w+)"\)', source))
-    given |= set(re.findall(r'(?:return|\() ?"(\w+)", (?:f"|"The|_clock)', source))
+    given |= set(re.findall(r'(?:return|\() ?"(\w+)", (?:\(|f"|"The)', source))
     return given | {WAIT_LIMIT, HOLD_LOST, hold.INTERRUPTED}
 
 
@@ -62,10 +92,11 @@ def test_every_size_is_documented_as_it_is(limit: int, words: str) -> None:
 def test_depth_and_digits_and_times_are_documented_as_they_are() -> None:
     assert f"{exact_json.MAX_DEPTH} levels deep" in TEXT
     assert f"more than {MAX_DIGITS} digits" in TEXT
-    assert f"lease of {adapter.LEASE_S:g} s" in TEXT
-    assert f"hold lasts {hold.HOLD_S:g} s" in TEXT
+    assert f"lease of {calls.LEASE_S:g} s" in TEXT
+    assert f"hold lasts {calls.HOLD_S:g} s" in TEXT
     assert adapter.PATIENCE_S == 60
     assert "tries for a minute" in TEXT
+    assert f"At most {control_calls.WAITS} waits" in TEXT
 
 
 def test_every_public_error_is_a_wakegate_error() -> None:

@@ -4,6 +4,7 @@ import ast
 import builtins
 import importlib
 import inspect
+import json
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -17,7 +18,7 @@ from wakegate_console import views
 from wakegate_schema import outcome_texts
 from wakegate_schema.resolution import resolution_of
 from wakegate_schema.states import RESOLVED, State
-from wakegate_worker import Attempt, tool, wake_sender
+from wakegate_worker import Attempt, tool, wake_message
 from wakegate_worker.registry import DEFAULT_TIMEOUT
 
 PYTHON = [block for page in PAGES for block in blocks(page, "python")]
@@ -89,11 +90,12 @@ def test_every_field_of_a_ticket_and_a_resolution_is_listed() -> None:
 
 def test_the_wake_in_the_document_has_the_fields_of_one() -> None:
     page = text("wakes.md")
-    (example,) = re.findall(r"```json\n(.*?)```", page, flags=re.DOTALL)
+    example, group = re.findall(r"```json\n(.*?)```", page, flags=re.DOTALL)
+    assert list(json.loads(group)["data"]) == list(wake_message.GroupTold().to_json())
     whole = resolution_of(an_execution(state=State.SUCCEEDED), "id").to_json()
     assert re.findall(r'^    "(\w+)":', example, flags=re.MULTILINE) == list(whole)
-    kinds = set(re.findall(r"^\| `(execution\.\w+)` \|", page, flags=re.MULTILINE))
-    assert kinds == {*wake_sender._TYPES.values(), "execution.resolved"}
+    kinds = set(re.findall(r"^\| `((?:execution|group)\.\w+)` \|", page, flags=re.MULTILINE))
+    assert kinds == {*wake_message.TYPES.values(), wake_message.RESOLVED, wake_message.GROUP}
     (resolved,) = re.findall(r"^\| `execution.resolved` \| (.*);", page, flags=re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", resolved)) == set(map(str, RESOLVED))
 

@@ -15,9 +15,9 @@ from support.machine_words import (
     words_given,
     words_returned,
 )
-from wakegate_adapter import permissions
 from wakegate_console import views
 from wakegate_schema import outcome_texts
+from wakegate_schema.calls import refusal
 from wakegate_schema.sealing import CannotUnseal
 from wakegate_schema.states import OLDER_EPOCH, State
 from wakegate_schema.store.errors import InvariantViolated, NotAllowed, UnstorableValue
@@ -49,7 +49,7 @@ def execution_reasons() -> set[str]:
         "Closing": Argument(1, "reason"),
         "abandon": Argument(1, "reason"),
     }
-    held = {word for word in ("too_late", "clock_behind") if f'"{word}"' in Path(permissions.__file__).read_text()}
+    held = {word for word in ("too_late", "clock_behind") if f'"{word}"' in Path(refusal.__file__).read_text()}
     held.add(OLDER_EPOCH)
     return (
         words_given(EXECUTION_WRITERS, sinks, "reason")
@@ -77,7 +77,11 @@ def execution_problems() -> set[str]:
 
 
 def wake_problems() -> set[str]:
-    sinks = {"Undelivered": Argument(0, "problem"), "RetryAt": Argument(1, "problem")}
+    sinks = {
+        "Undelivered": Argument(0, "problem"),
+        "RetryAt": Argument(1, "problem"),
+        "Ended": Argument(0, "problem"),
+    }
     return words_given(modules_of("wakegate_worker"), sinks) | set(outbound.PROBLEMS)
 
 

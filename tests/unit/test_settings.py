@@ -117,6 +117,21 @@ def test_the_file_may_list_tools_and_name_wake_targets(folder: Path) -> None:
     assert settings.wake_targets["none"].url is None
 
 
+def test_the_file_may_name_programs_to_wake_by(folder: Path) -> None:
+    (folder / "wakegate.toml").write_text(
+        '[wake.mine]\nkind = "command"\nargv = ["/srv/woken", "--quiet"]\ntimeout = 90.5\n'
+        '[wake.agent]\nkind = "python"\nentry_point = "shop.agents:Desk.woken"\ndirectory = "/srv"\n',
+    )
+    targets = load_settings(None, {}).wake_targets
+    mine, agent = targets["mine"], targets["agent"]
+    assert (mine.argv, mine.timeout, mine.directory) == (("/srv/woken", "--quiet"), 90.5, None)
+    assert (agent.entry_point, agent.timeout, agent.directory) == ("shop.agents:Desk.woken", 30.0, Path("/srv"))
+    assert mine.runs_a_program
+    assert agent.runs_a_program
+    assert not targets["none"].runs_a_program
+    assert "/srv/woken" not in repr(mine)
+
+
 def test_what_container_platforms_and_tests_inject_is_ignored() -> None:
     load_settings(
         environ={
@@ -129,7 +144,40 @@ def test_what_container_platforms_and_tests_inject_is_ignored() -> None:
     )
 
 
+@pytest.mark.parametrize("service", ["RECEIVER", "WORKER", "RECEIVER_CONTROL", "PROD_2"])
+def test_what_kubernetes_tells_of_a_service_of_ours_is_ignored(service: str) -> None:
+    address = {"": "tcp://10.0.0.1:8080", "_PROTO": "tcp", "_PORT": "8080", "_ADDR": "10.0.0.1"}
+    load_settings(
+        environ={
+            f"WAKEGATE_{service}_SERVICE_HOST": "10.0.0.1",
+            f"WAKEGATE_{service}_SERVICE_PORT": "8080",
+            f"WAKEGATE_{service}_SERVICE_PORT_WEBHOOKS": "8080",
+            f"WAKEGATE_{service}_PORT": "tcp://10.0.0.1:8080",
+            **{f"WAKEGATE_{service}_PORT_8080_TCP{suffix}": value for suffix, value in address.items()},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("WAKEGATE_LISTEN_PORT", "8080"),
+        ("WAKEGATE_RECEIVER_PORT", "8080"),
+        ("WAKEGATE_RECEIVER_KEY", "x"),
+        ("WAKEGATE_RECEIVER_SERVICE", "x"),
+        ("WAKEGATE_RECEIVER_SERVICE_HOSTS", "10.0.0.1"),
+        ("WAKEGATE_RECEIVER_PORT_HTTP", "8080"),
+        ("WAKEGATE_RECEIVER_LISTEN", "127.0.0.1:8080"),
+        ("wakegate_receiver_service_host", "10.0.0.1"),
+    ],
+)
+def test_what_only_resembles_a_platforms_words_is_refused(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{name}: unknown setting"):
+        load_settings(environ={name: value})
+
+
 WRONG = [
+    ("METRICS_LISTEN", "9100", "host:port"),
     ("DATABASE", "", "is empty"),
     ("DATABASE", "wakegate.db", "sqlite:///FILE"),
     ("DATABASE", "sqlite://wakegate.db", "sqlite:///FILE"),
@@ -221,13 +269,14 @@ def test_a_wrong_setting_stops_the_start_by_its_name(name: str, value: str, expe
     assert found[0].isprintable()
 
 
-def test_only_plain_paths_and_wake_tables_have_no_wrong_value_in_this_table() -> None:
+def test_only_plain_paths_and_tables_have_no_wrong_value_in_this_table() -> None:
     assert set(Settings.model_fields) - {name.lower() for name, _, _ in WRONG} == {
         "wake_secret_file",
         "provider_key_file",
         "provider_provisioner_token_file",
         "refusals_file",
         "wake",
+        "harness",
     }
 
 
@@ -313,6 +362,48 @@ def test_a_control_character_in_a_variables_name_does_not_reach_the_error() -> N
         ("[wake.none]\nkind = 'http'\nurl = 'https://a.example/'", "wakegate.toml: wake.none: is built in"),
         ("[wake.x]\nkind = 'none'\nurl = 'https://a.example/'", "wakegate.toml: wake.x.kind: must be http"),
         ("[wake.x]\nkind = 'http'", "wakegate.toml: wake.x.url: is missing"),
+        ("[wake.x]\nkind = 'command'", "wakegate.toml: wake.x.argv: is missing"),
+        ("[wake.x]\nkind = 'python'", "wakegate.toml: wake.x.entry_point: is missing"),
+        ("[wake.x]\nkind = 'shell'", "wakegate.toml: wake.x.kind: must be http, command or python"),
+        ("[wake.x]\nkind = 'command'\nargv = '/bin/true'", "wakegate.toml: wake.x.argv: must be a list of texts"),
+        ("[wake.x]\nkind = 'command'\nargv = []", "wakegate.toml: wake.x.argv: must be a list of texts"),
+        ("[wake.x]\nkind = 'command'\nargv = ['/bin/true', 5]", "wakegate.toml: wake.x.argv: must be a list of texts"),
+        ("[wake.x]\nkind = 'command'\nargv = ['true']", "wakegate.toml: wake.x.argv: must begin with the program's"),
+        ("[wake.x]\nkind = 'command'\nargv = ['/bin/']", "wakegate.toml: wake.x.argv: must begin with the program's"),
+        (
+            "[wake.x]\nkind = 'command'\nargv = ['/bin/true', \"a\\u0000b\"]",
+            "wakegate.toml: wake.x.argv: has a NUL character in it",
+        ),
+        (
+            "[wake.x]\nkind = 'http'\nurl = 'https://a.example/'\nargv = ['/bin/true']",
+            "wakegate.toml: wake.x.argv: does not belong to kind http, only to command",
+        ),
+        (
+            "[wake.x]\nkind = 'http'\nurl = 'https://a.example/'\ntimeout = 5",
+            "wakegate.toml: wake.x.timeout: does not belong to kind http",
+        ),
+        (
+            "[wake.x]\nkind = 'command'\nargv = ['/bin/true']\nentry_point = 'a:b'",
+            "wakegate.toml: wake.x.entry_point: does not belong to kind command",
+        ),
+        *(
+            (
+                f"[wake.x]\nkind = 'command'\nargv = ['/bin/true']\ntimeout = {seconds}",
+                "wakegate.toml: wake.x.timeout: must be a number of seconds from 1 to 600",
+            )
+            for seconds in ("0", "0.5", "601", "true", "'5s'")
+        ),
+        *(
+            (
+                f"[wake.x]\nkind = 'python'\nentry_point = '{name}'",
+                "wakegate.toml: wake.x.entry_point: must be module:function",
+            )
+            for name in ("agent", "agent:", ":woken", "agent.py", "agent:woken()", "../agent:woken", "a b:c")
+        ),
+        (
+            "[wake.x]\nkind = 'python'\nentry_point = 'a:b'\ndirectory = '~/agents'",
+            "wakegate.toml: wake.x.directory: must be the whole path",
+        ),
         ("[wake.x]\nurl = 'https://a.example/'", "wakegate.toml: wake.x.kind: is missing"),
         (
             "[wake.x]\nkind = 'http'\nurl = 'http://a.example/'",
@@ -421,6 +512,14 @@ def test_a_systemd_credential_serves_where_the_setting_is_unset(folder: Path) ->
     assert settings.receiver_key_path == folder / "receiver_key"
     assert settings.wake_secret_path == folder / "wake_secret"
     assert settings.worker_key_path == Path("mine.key")
+
+
+def test_a_systemd_credential_goes_over_the_file_that_all_share(folder: Path) -> None:
+    (folder / "worker_key").write_text("x")
+    (folder / "all.toml").write_text("worker_key_file = '/root/w'\nreceiver_key_file = '/root/r'\n")
+    settings = load_settings(folder / "all.toml", {"CREDENTIALS_DIRECTORY": str(folder)})
+    assert settings.worker_key_path == folder / "worker_key"
+    assert settings.receiver_key_path == Path("/root/r")
 
 
 def test_a_credential_that_is_not_there_leaves_the_default(folder: Path) -> None:

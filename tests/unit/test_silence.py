@@ -3,7 +3,7 @@
 import pytest
 
 from support.executions import an_execution
-from wakegate_adapter.adapter import LEASE_S as ADAPTERS_LEASE_S
+from wakegate_schema.calls.calls import LEASE_S as ADAPTERS_LEASE_S
 from wakegate_schema.records import Execution
 from wakegate_schema.states import State
 from wakegate_worker.silence import ENDED, HARNESS_LEASE_S, Silence

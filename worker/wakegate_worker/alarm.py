@@ -2,15 +2,12 @@
 
 from collections.abc import Callable
 
-import structlog
-
 from wakegate_schema.clock import SECOND
 from wakegate_schema.store import Store
+from wakegate_worker.log import log
 
 ALARM_EVERY_S = 3600.0
 """How often it is said, in seconds, beginning with the worker's start."""
-
-log = structlog.get_logger()
 
 
 class Alarm:

@@ -12,6 +12,7 @@ from wakegate_schema.store import Store, StoreError, StoreUnavailable
 from wakegate_worker.backoff import give_up_at, retry_at
 from wakegate_worker.boundary import identity_of
 from wakegate_worker.decisions import CredentialRefused, DecisionError, DecisionSource, SubmissionRejected
+from wakegate_worker.log import log
 from wakegate_worker.repeats import is_told
 from wakegate_worker.sources import INSTANCE_PARKED, Sources
 from wakegate_worker.stopping import Interrupted, Stop
@@ -20,8 +21,6 @@ LEASE_S = 120.0
 """Seconds a cancel is being worked on; longer than a submission and a cancel may take together."""
 PARKED_RETRY_S = 3600.0
 """Seconds between two looks at a cancel whose instance has no usable credential; a new one makes it due at once."""
-
-log = structlog.get_logger()
 
 
 class Cancelling:

@@ -14,6 +14,7 @@ from wakegate_worker.backoff import after_store_failure, again_at, delay_s, give
 from wakegate_worker.decisions import CredentialRefused, DecisionError, DecisionSource, Reading, SubmissionRejected
 from wakegate_worker.exchanges import Exchanges, ProviderBusy
 from wakegate_worker.keeping import Keeping
+from wakegate_worker.log import log
 from wakegate_worker.resumption import Resumption
 from wakegate_worker.sources import INSTANCE_PARKED, NoCredential, Sources
 from wakegate_worker.stopping import Interrupted, Stop
@@ -23,8 +24,6 @@ STORE_UNAVAILABLE = "store_unavailable"
 """The problem of an execution that the store failed in the middle of; its lease was given back afterwards."""
 INTERNAL_ERROR = "internal_error"
 """The problem of an execution that met an error nobody foresaw; the log has it."""
-
-log = structlog.get_logger()
 
 
 class Handler:

@@ -5,13 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-import structlog
-
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Lease
 from wakegate_schema.store import Store, StoreUnavailable
-
-log = structlog.get_logger()
+from wakegate_worker.log import log
 
 
 class Keeping:

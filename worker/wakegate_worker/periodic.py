@@ -3,12 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import structlog
-
 from wakegate_schema.store import StoreUnavailable
+from wakegate_worker.log import log
 from wakegate_worker.stopping import Interrupted, Stop
-
-log = structlog.get_logger()
 
 
 async def every(

@@ -8,18 +8,17 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-import structlog
-
 from wakegate_schema import fault_points
 from wakegate_schema.clock import HOUR, SECOND
 from wakegate_schema.records import Execution, Outcome
 from wakegate_schema.store import Store, StoreError
 from wakegate_worker.attempt import Attempt, attempt_of
 from wakegate_worker.backoff import delay_s
+from wakegate_worker.log import log
 from wakegate_worker.registry import Probe, Tool
-from wakegate_worker.running import GRACE_S
 from wakegate_worker.silence import Silence
 from wakegate_worker.threads import NoThread, Threads
+from wakegate_worker.tool_run import GRACE_S
 
 HAPPENED = Outcome("succeeded", "probe_found_it")
 DID_NOT_HAPPEN = Outcome("failed", "probe_found_nothing")
@@ -31,8 +30,6 @@ ROUND_S = 5.0
 """Seconds a round waits for its answers; who takes longer keeps nobody else waiting."""
 THREADS = 32
 """How many threads sync probes may have, hung ones included; tools have their own."""
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-import structlog
-
 from wakegate_schema import fault_points
 from wakegate_schema.store import StoreUnavailable
+from wakegate_worker.log import log
 from wakegate_worker.slots import Slots
 from wakegate_worker.stopping import Interrupted, Stop
 
@@ -16,7 +15,6 @@ PAUSE_AFTER_FAILURE_S = 1.0
 PAUSE_AFTER_NOTHING_S = 0.01
 """Seconds before the store is asked again when what was due went to somebody else."""
 
-log = structlog.get_logger()
 _Item = TypeVar("_Item")
 
 

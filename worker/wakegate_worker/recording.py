@@ -4,18 +4,15 @@ import asyncio
 import random
 from collections.abc import Callable
 
-import structlog
-
 from wakegate_schema.records import Execution, Lease, Outcome
 from wakegate_schema.states import State
 from wakegate_schema.store import Store, StoreError, StoreUnavailable
 from wakegate_schema.wake_targets import NONE
 from wakegate_worker.backoff import delay_s
+from wakegate_worker.log import log
 
 LONGEST_WAIT_S = 5.0
 """Seconds between two tries to record an outcome, at most."""
-
-log = structlog.get_logger()
 
 
 class Recorder:
@@ -35,6 +32,7 @@ class Recorder:
         self._woken = woken
         self._doubted = doubted
         self._late: set[asyncio.Task[None]] = set()
+        self._ended = False
 
     async def record(self, lease: Lease, outcome: Outcome) -> None:
         """Record the outcome, trying until the store answers: it is known, and only this process knows it."""
@@ -60,13 +58,22 @@ class Recorder:
                 return
 
     def record_later(self, lease: Lease, outcome: Outcome) -> None:
-        """Record the outcome beside whatever else goes on."""
+        """Record the outcome beside whatever else goes on; once this is finished it is too late for that."""
+        if self._ended:
+            log.error(
+                "the worker has ended; the call stays in doubt",
+                action="late_word",
+                execution_id=lease.execution_id,
+                outcome=outcome.kind,
+            )
+            return
         task = asyncio.get_running_loop().create_task(self.record(lease, outcome))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
     async def finish(self, seconds: float) -> None:
-        """Wait up to `seconds` for what is still being recorded."""
+        """Wait up to `seconds` for what is still being recorded, and take no more."""
+        self._ended = True
         if not self._late:
             return
         _, left = await asyncio.wait(self._late, timeout=seconds)

@@ -3,8 +3,6 @@
 import random
 import time
 
-import structlog
-
 from wakegate_schema import timestamps
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Approval, Closing, Execution, Instance
@@ -23,6 +21,7 @@ from wakegate_worker.boundary import FUTURE_TOLERANCE, NotYet, Pending, Permit, 
 from wakegate_worker.clocks import ClockVerdict, server_time
 from wakegate_worker.decisions import DecisionSource, Reading
 from wakegate_worker.host_clock import HostClock
+from wakegate_worker.log import log
 from wakegate_worker.long_polls import LongPolls
 from wakegate_worker.registry import ArgumentsDoNotFit
 from wakegate_worker.repeats import is_told
@@ -41,8 +40,6 @@ _HINTS = {
     ClockVerdict.CLOCK_BEHIND: "correct this host's clock; if it is right now: wakegate clock reset --by NAME",
     ClockVerdict.NO_SERVER_DATE: "the provider's answers have no Date; ask whoever runs it, or what is between",
 }
-
-log = structlog.get_logger()
 
 
 class Resumption:

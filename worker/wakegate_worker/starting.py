@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from wakegate_schema.clock import SECOND
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.records import Approval, Execution, Outcome
@@ -19,17 +17,16 @@ from wakegate_worker.clocks import ClockVerdict, check_clocks, server_time
 from wakegate_worker.decisions import Reading
 from wakegate_worker.host_clock import HostClock
 from wakegate_worker.keeping import Keeping
+from wakegate_worker.log import log
 from wakegate_worker.outcomes import STILL_RUNNING
 from wakegate_worker.recording import Recorder
 from wakegate_worker.registry import Tool
-from wakegate_worker.running import run_tool
 from wakegate_worker.stopping import Interrupted, Stop
 from wakegate_worker.threads import Threads
+from wakegate_worker.tool_run import run_tool
 
 START_TOO_SLOW = "start_too_slow"
 """The reason of a start whose commit took as long as its lease."""
-
-log = structlog.get_logger()
 
 
 class CannotRunHere(WakegateError):
@@ -152,6 +149,9 @@ class Starting:
 
     async def _reread(self, execution: Execution) -> Execution | None:
         try:
+            # A commit into files that were removed meanwhile can be read back and is forgotten all the same: what is
+            # read counts only after a write that is known to have come into the files that have the names now.
+            await self._store.probe()
             found = await self._store.execution(execution.execution_id)
         except StoreUnavailable:
             return None

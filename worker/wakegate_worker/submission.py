@@ -2,17 +2,14 @@
 
 from collections.abc import Callable, Collection, Mapping
 
-import structlog
-
 from wakegate_schema.records import Execution
 from wakegate_schema.states import OLDER_EPOCH, State
 from wakegate_schema.store import Store
 from wakegate_worker.boundary import Close, Refusal, check, identity_of
 from wakegate_worker.decisions import DecisionSource, Reading
+from wakegate_worker.log import log
 from wakegate_worker.registry import Tool
 from wakegate_worker.stopping import Stop
-
-log = structlog.get_logger()
 
 
 class Submission:

@@ -3,11 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
-import structlog
-
 from wakegate_schema.clock import DAY
 from wakegate_schema.records import Instance
 from wakegate_schema.store import Store
+from wakegate_worker.log import log
 
 LIMIT = 200
 """Rows of one kind that one sweep changes at most; more are swept right after."""
@@ -19,8 +18,6 @@ WARN_EVERY_S = 3600.0
 """How often credentials are looked through, in seconds."""
 WARN_AHEAD = 7 * DAY
 """How long before a credential expires it is warned of, in µs."""
-
-log = structlog.get_logger()
 
 
 class Sweep:

@@ -1,12 +1,14 @@
 """Tool modules: imported by name when the worker starts; what is wrong with one is said with its file and line."""
 
 import importlib
+import inspect
 import shlex
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType, ModuleType
+from typing import Any
 
 from wakegate_worker.registry import RegistryError, Tool, place, tool_of
 
@@ -15,27 +17,47 @@ _TELLING = (ImportError, NameError)
 _OURS = (__file__, importlib.__file__)
 
 
-def load_tools(modules: Iterable[str]) -> Mapping[str, Tool]:
-    """Import the modules and return the tools they hold, by name.
+def load_tools(modules: Iterable[str], functions: Iterable[Callable[..., Any]] = ()) -> Mapping[str, Tool]:
+    """Import the modules and return the tools they hold, and those given, by name.
 
     Args:
         modules: importable names (setting `TOOLS`). One that is there by import from another is counted once.
+        functions: functions decorated with `@tool()`, beside those of the modules.
 
     Raises:
-        RegistryError: a module is missing, fails on import or has no tool; or two functions share a tool's name.
+        RegistryError: a module is missing, fails on import or has no tool; a function is no tool; or two functions
+            share a tool's name.
     """
+    given = [_given(function) for function in _several(functions)]
     tools: dict[str, Tool] = {}
-    for module_name in modules:
-        found = _tools_in(_import(module_name), module_name)
-        for one in found:
-            other = tools.setdefault(one.name, one)
-            if other is not one:
-                raise RegistryError(
-                    f"tool {one.name!r} is registered twice: {place(other.function)} and {place(one.function)};"
-                    " give one of them another name",
-                    reason="tool_registered_twice",
-                )
+    for one in [*(found for name in modules for found in _tools_in(_import(name), name)), *given]:
+        other = tools.setdefault(one.name, one)
+        if other is not one:
+            raise RegistryError(
+                f"tool {one.name!r} is registered twice: {place(other.function)} and {place(one.function)};"
+                " give one of them another name",
+                reason="tool_registered_twice",
+            )
     return MappingProxyType(tools)
+
+
+def _several(functions: object) -> list[object]:
+    if isinstance(functions, Iterable) and not isinstance(functions, str):
+        return list(functions)
+    raise RegistryError(f"tools: {_shown(functions)} is no list of functions", reason="not_a_tool")
+
+
+def _given(value: object) -> Tool:
+    one = _unwrapped(value)
+    if one is None:
+        raise RegistryError(
+            f"tools: {_shown(value)} is no tool; decorate the function with @tool()", reason="not_a_tool"
+        )
+    return one
+
+
+def _shown(value: object) -> str:
+    return place(value) if inspect.isroutine(value) else f"a {type(value).__name__}"
 
 
 def _import(name: str) -> ModuleType:
@@ -91,19 +113,24 @@ def _where(error: BaseException) -> str:
 def _tools_in(module: ModuleType, name: str) -> list[Tool]:
     found = []
     for value in vars(module).values():
-        one = tool_of(value)
-        if one is None:
-            continue
-        if one.function is not value:
-            raise RegistryError(
-                f"tool {one.name!r} at {place(value)} is wrapped by another decorator, which would not be run;"
-                " make @tool the outermost one",
-                reason="tool_wrapped",
-            )
-        found.append(one)
+        one = _unwrapped(value)
+        if one is not None:
+            found.append(one)
     if not found:
         raise RegistryError(
             f"WAKEGATE_TOOLS: the module {name!r} has no tool; decorate one with @tool()",
             reason="tools_module_empty",
         )
     return found
+
+
+def _unwrapped(value: object) -> Tool | None:
+    """Return the tool that a function is, if it is one."""
+    one = tool_of(value)
+    if one is not None and one.function is not value:
+        raise RegistryError(
+            f"tool {one.name!r} at {_shown(value)} is wrapped by another decorator, which would not be run;"
+            " make @tool the outermost one",
+            reason="tool_wrapped",
+        )
+    return one

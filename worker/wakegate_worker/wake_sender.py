@@ -1,28 +1,26 @@
-"""The wake sender: tells a harness over HTTP what became of a call, signed (DESIGN, "Wake targets")."""
+"""The wake sender: tells a harness what became of a call, over HTTP or by a program (DESIGN, "Wake targets")."""
 
-import json
 import random as system_random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import aiohttp
 
-from wakegate_schema import timestamps
 from wakegate_schema.clock import DAY, SECOND
 from wakegate_schema.records import Execution, Wake
-from wakegate_schema.resolution import resolution_of
 from wakegate_schema.secret_files import SecretFileMissing, create_secret_file, load_signing_secrets
 from wakegate_schema.signing import SigningSecret, signed_headers
-from wakegate_schema.states import State
 from wakegate_schema.wake_targets import WakeTarget
+from wakegate_worker import wake_programs
 from wakegate_worker.answer_times import retry_after_s
 from wakegate_worker.backoff import retry_at
 from wakegate_worker.outbound import Limits, Unanswered, exchange
+from wakegate_worker.wake_message import GroupTold, message_of
 
 RETRY_FOR: Final = DAY
-"""How long after it became due a wake is tried, in µs; then it is undelivered, visibly."""
+"""How long a wake is tried, in µs, from its creation or its last replay on; then it is undelivered, visibly."""
 LIMITS: Final = Limits(connect_s=5.0, total_s=10.0, max_body=0)
 
 
@@ -37,6 +35,8 @@ class RetryAt:
 
     due_at: int
     problem: str
+    detail: str | None = field(default=None, repr=False)
+    """What a program said last; for the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class Undelivered:
     """It will not be tried again."""
 
     problem: str
+    detail: str | None = field(default=None, repr=False)
 
 
 WakeResult = Delivered | RetryAt | Undelivered
@@ -77,24 +78,37 @@ class WakeSender:
         self._random = random
         self._limits = limits
 
-    async def deliver(self, wake: Wake, execution: Execution, now: int) -> WakeResult:
+    def takes_long(self, wake: Wake) -> bool:
+        """Whether delivering it may take longer than an exchange does, so that its lease has to be kept."""
+        target = self._targets.get(wake.target)
+        return target is not None and target.runs_a_program
+
+    async def deliver(self, wake: Wake, told: Execution | GroupTold, now: int) -> WakeResult:
         """Try once to deliver a wake, and say what is to become of it.
 
         Args:
             wake: one that is owed.
-            execution: the execution it is about, as it is now.
+            told: the execution it is about, as it is now; of a group's wake, everything that belongs to the group.
             now: wall clock, µs; the attempt is signed with it.
         """
         target = self._targets.get(wake.target)  # another worker's settings may have it, newer ones perhaps
         if target is None:
-            return self._again(wake, "unknown_target", None, now)
-        if target.kind == "none" or target.url is None:
+            return self._again(wake, "unknown_target", now)
+        if target.kind == "none":
             return Delivered()
         try:
-            body = wake_body(wake, execution)
+            body = message_of(wake, told)
         except ValueError:
             return Undelivered("resolution_not_json")
-        return await self._post(target.url, wake, body, now)
+        if target.url is not None:
+            return await self._post(target.url, wake, body, now)
+        return await self._run(target, wake, body, now)
+
+    async def _run(self, target: WakeTarget, wake: Wake, body: bytes, now: int) -> WakeResult:
+        ended = await wake_programs.run(target, wake.wake_id, body)
+        if ended.problem is None:
+            return Delivered()
+        return self._again(wake, ended.problem, now, detail=ended.detail)
 
     async def _post(self, url: str, wake: Wake, body: bytes, now: int) -> WakeResult:
         headers = {
@@ -113,29 +127,16 @@ class WakeSender:
                 return Delivered()
             problem = "redirect" if 300 <= answer.status < 400 else f"http_{answer.status}"
             asked_s = retry_after_s(answer)
-        return self._again(wake, problem, asked_s, now)
+        return self._again(wake, problem, now, asked_s=asked_s)
 
-    def _again(self, wake: Wake, problem: str, asked_s: float | None, now: int) -> WakeResult:
-        last = wake.created_at + RETRY_FOR
+    def _again(
+        self, wake: Wake, problem: str, now: int, *, asked_s: float | None = None, detail: str | None = None
+    ) -> WakeResult:
+        last = (wake.owed_since or wake.created_at) + RETRY_FOR
         if now >= last:
-            return Undelivered(problem)
+            return Undelivered(problem, detail)
         due_at = retry_at(wake.tries, now, self._random, retry_after_s=asked_s)
-        return RetryAt(min(due_at, last), problem)
-
-
-def wake_body(wake: Wake, execution: Execution) -> bytes:
-    """Return the JSON that tells of the wake's transition: `type`, `timestamp` of the transition, `data`.
-
-    Raises:
-        ValueError: the stored result holds what JSON cannot (a number too large for a float).
-    """
-    resolution = resolution_of(execution, wake.wake_id, wake.to_state)
-    message = {
-        "type": _TYPES.get(wake.to_state, "execution.resolved"),
-        "timestamp": timestamps.render(wake.created_at),
-        "data": resolution.to_json(),
-    }
-    return json.dumps(message, allow_nan=False, separators=(",", ":")).encode("ascii")
+        return RetryAt(min(due_at, last), problem, detail)
 
 
 def ensure_wake_secrets(path: Path) -> tuple[SigningSecret, ...]:
@@ -152,4 +153,3 @@ def ensure_wake_secrets(path: Path) -> tuple[SigningSecret, ...]:
 
 
 _WHAT: Final = "the wake secret"
-_TYPES: Final = {State.PERMITTED: "execution.permitted", State.IN_DOUBT: "execution.in_doubt"}

@@ -6,7 +6,6 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 import aiohttp
-import structlog
 
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Execution, Wake
@@ -14,6 +13,7 @@ from wakegate_schema.sealing import Sealer
 from wakegate_schema.settings import Settings
 from wakegate_schema.store import Store
 from wakegate_schema.store.wal import LOOK_EVERY_S, WalWatch
+from wakegate_worker import wake_programs
 from wakegate_worker.aap import AapClient
 from wakegate_worker.alarm import ALARM_EVERY_S, Alarm
 from wakegate_worker.cancelling import Cancelling
@@ -22,6 +22,7 @@ from wakegate_worker.exchanges import Exchanges
 from wakegate_worker.handling import Handler
 from wakegate_worker.host_clock import HostClock
 from wakegate_worker.keeping import Keeping
+from wakegate_worker.log import log
 from wakegate_worker.long_polls import LongPolls
 from wakegate_worker.periodic import every
 from wakegate_worker.probing import Probing
@@ -29,7 +30,6 @@ from wakegate_worker.pump import Pump
 from wakegate_worker.recording import Recorder
 from wakegate_worker.registry import Tool
 from wakegate_worker.resumption import Resumption
-from wakegate_worker.running import GRACE_S
 from wakegate_worker.slots import Slots
 from wakegate_worker.sources import Sources
 from wakegate_worker.starting import Starting
@@ -37,21 +37,20 @@ from wakegate_worker.stopping import Stop
 from wakegate_worker.submission import Submission
 from wakegate_worker.sweep import PRUNE_EVERY_S, WARN_EVERY_S, Sweep
 from wakegate_worker.threads import Threads
+from wakegate_worker.tool_run import GRACE_S
 from wakegate_worker.wake_sender import WakeSender
 from wakegate_worker.waking import Waking
 
 IDLE_S = 60.0
 """Seconds after which the queue is looked at though nothing happened: a wall clock may have been set."""
 SMALL_ROOM = 64
-"""How many cancels, and how many wakes, are under way at once."""
+"""How many cancels, and how many wakes that run no program, are under way at once."""
 PROBE_EVERY_S = 60.0
 """How often it is looked for attempts in doubt to probe, in seconds."""
 MARK_EVERY_S = 30.0
 """How often this host's clock is noted at least, in seconds."""
 RECORD_S = 5.0
 """Seconds that a stop waits, after the tools, for their outcomes to be recorded."""
-
-log = structlog.get_logger()
 
 
 class Worker:
@@ -97,7 +96,7 @@ class Worker:
         sources = Sources(sealer, functools.partial(AapClient, session))
         self._executions = self._pump_executions(sources, settings)
         self._cancels = self._pump_cancels(sources, settings.sweep_seconds)
-        self._wakes = self._pump_wakes(sender, settings.sweep_seconds)
+        self._wakes = self._pump_wakes(sender, settings)
         self._probing = Probing(
             store,
             tools,
@@ -111,7 +110,9 @@ class Worker:
 
     def begin(self) -> None:
         """Begin to work."""
-        work = (self._executions.run(), self._cancels.run(), self._wakes.run(), *self._periodic_work())
+        wake_programs.tell_of_missing(self._settings.wake_targets.values())
+        wakes = (pump.run() for pump in self._wakes)
+        work = (self._executions.run(), self._cancels.run(), *wakes, *self._periodic_work())
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(one) for one in work]
 
@@ -123,11 +124,10 @@ class Worker:
         #    so that another worker takes it over at once. Calls that had started run on, up to the longest timeout
         #    there is; their leases are renewed meanwhile. A second request ends the wait.
         self._tell_of_tools()
-        longest = max((tool.timeout for tool in self.tools.values()), default=0.0) + GRACE_S + RECORD_S
-        left = await self._executions.finish(longest)
-        # 3. Cancels were broken off; wakes under way are short.
+        left = await self._executions.finish(self._longest_timeout + GRACE_S + RECORD_S)
+        # 3. Cancels were broken off; wakes under way are short, or their programs are ended and they come again.
         await self._cancels.finish(RECORD_S)
-        await self._wakes.finish(RECORD_S)
+        await asyncio.gather(*(pump.finish(RECORD_S) for pump in self._wakes))
         await self._probing.finish()
         # 4. Late words that are being recorded.
         await self._recorder.finish(RECORD_S)
@@ -135,6 +135,19 @@ class Worker:
         await self._keeping.finish()
         if left:
             log.error("left running", action="stop", executions=left)
+
+    @property
+    def longest_stop(self) -> float:
+        """Seconds within which `finish` comes to its end, whatever runs."""
+        return stop_seconds(self._longest_timeout)
+
+    @property
+    def _longest_timeout(self) -> float:
+        return max((tool.timeout for tool in self.tools.values()), default=0.0)
+
+    async def probe(self) -> None:
+        """Make a real write in the store. Raises `StoreUnavailable` when that does not work now."""
+        await self._store.probe()
 
     def _tell_of_tools(self) -> None:
         running = self._starting.running
@@ -207,16 +220,23 @@ class Worker:
             stop=self._stop,
         )
 
-    def _pump_wakes(self, sender: WakeSender, seconds: float) -> Pump[Wake]:
+    def _pump_wakes(self, sender: WakeSender, settings: Settings) -> list[Pump[Wake]]:
+        """Return the streams of wakes: one for each target that runs programs, so that none holds up others."""
         waking = Waking(self._store, sender, now=self._clock.now)
-        return Pump(
-            "wake",
-            slots=Slots(SMALL_ROOM),
-            take=waking.take,
-            handle=waking.handle,
-            wait=functools.partial(self._stop.pause, seconds, self._woken),
-            stop=self._stop,
-        )
+        programs = [name for name, target in settings.wake_targets.items() if target.runs_a_program]
+        takes = [(SMALL_ROOM, functools.partial(waking.take, but=programs))]
+        takes += [(wake_programs.AT_ONCE, functools.partial(waking.take, target=name)) for name in programs]
+        return [
+            Pump(
+                "wake",
+                slots=Slots(room),
+                take=take,
+                handle=waking.handle,
+                wait=functools.partial(self._stop.pause, settings.sweep_seconds, self._woken),
+                stop=self._stop,
+            )
+            for room, take in takes
+        ]
 
     async def _mark_clock(self) -> None:
         """Keep the mark near the present while nothing starts too: the next claim sees a clock that was set back."""
@@ -241,3 +261,13 @@ class Worker:
             every(self._lease_s / 5, "watch", self._probing.watch_store, stop=stop),
             every(PROBE_EVERY_S, "probe", self._probing.round, stop=stop, wake=self._doubted),
         ]
+
+
+def stop_seconds(longest_timeout: float) -> float:
+    """Return after how many seconds a worker that was asked to stop has surely come to its end.
+
+    Args:
+        longest_timeout: of its tools, seconds.
+    """
+    rest = 5 * RECORD_S  # outcomes, cancels, wakes, late words; signs of life and probes are short
+    return longest_timeout + GRACE_S + rest

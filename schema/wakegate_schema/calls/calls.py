@@ -1,6 +1,6 @@
 """The calls of a harness: every verb it may use, the same over the store and over the control API."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from wakegate_schema.calls.call import Call
@@ -98,12 +98,16 @@ class Calls(Protocol):
         """
         ...
 
-    def resolutions(self, after: str | None = None) -> AsyncIterator[tuple[str, Resolution]]:
+    def resolutions(self, after: str | None = None) -> AsyncGenerator[tuple[str, Resolution], None]:
         """Yield what harnesses are told, in order and without end: each with the place to resume `after`.
 
         None begins with what comes from now on, the empty string with the earliest that is kept. At least once:
         what was yielded and not yet acted on comes again when it is resumed from before.
         """
+        ...
+
+    async def end_of_stream(self) -> str:
+        """Return the place in the stream of what was told last: to resume after it is to begin with what comes now."""
         ...
 
     async def close(self) -> None:

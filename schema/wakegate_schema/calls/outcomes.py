@@ -10,6 +10,7 @@ from wakegate_schema.records import Outcome
 Kind = Literal["succeeded", "failed", "in_doubt", "not_begun"]
 
 LAPSED_AT_START: Final = Outcome("not_begun", "lapsed_at_start", error="the approval ended before the call could begin")
+START_TOO_SLOW: Final = Outcome("not_begun", "start_too_slow", error="the claim took as long as its lease lasts")
 RUNS_ON: Final = Outcome(
     "in_doubt", "tool_still_running", error="the harness was cancelled; the call goes on in its thread"
 )

@@ -1,6 +1,7 @@
 """What the store keeps, as values. Times are microseconds since the Unix epoch, ids lower-case UUID text."""
 
 from wakegate_schema.records.attempts import Claimed, Outcome
+from wakegate_schema.records.census import Census, Timing
 from wakegate_schema.records.clocks import ClockMark, ClockReset, PutOff
 from wakegate_schema.records.epochs import Epoch
 from wakegate_schema.records.executions import (
@@ -14,16 +15,19 @@ from wakegate_schema.records.executions import (
     Transition,
     call_digest,
 )
+from wakegate_schema.records.groups import Group
 from wakegate_schema.records.instances import Binding, Challenge, Delivery, Instance, Registration
 from wakegate_schema.records.notifications import Arrival, Notification, Receipt
+from wakegate_schema.records.told import Told
 from wakegate_schema.records.upkeep import Anomaly, Doubts, Pruned, Swept
-from wakegate_schema.records.wakes import Wake
+from wakegate_schema.records.wakes import Wake, WakeState
 
 __all__ = [
     "Anomaly",
     "Approval",
     "Arrival",
     "Binding",
+    "Census",
     "Challenge",
     "Claimed",
     "ClockMark",
@@ -33,6 +37,7 @@ __all__ = [
     "Doubts",
     "Epoch",
     "Execution",
+    "Group",
     "Instance",
     "Lease",
     "Notification",
@@ -45,7 +50,10 @@ __all__ = [
     "Runs",
     "Suspension",
     "Swept",
+    "Timing",
+    "Told",
     "Transition",
     "Wake",
+    "WakeState",
     "call_digest",
 ]

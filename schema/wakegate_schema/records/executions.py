@@ -32,6 +32,8 @@ class Suspension:
     at: int
     hold_id: str | None = None
     hold_until: int | None = None
+    actor: str = "harness"
+    """Who saves it, as the records name them: `harness`, or `harness:NAME` over the control API."""
 
     @property
     def digest(self) -> bytes:

@@ -46,8 +46,10 @@ class Pruned:
     payloads: int
     secrets: int
     anomalies: int
+    resolutions: int
+    """Lines of the log that streams read."""
 
     @property
     def total(self) -> int:
         """Rows touched in all; 0 means that nothing is left to do."""
-        return self.notifications + self.payloads + self.secrets + self.anomalies
+        return self.notifications + self.payloads + self.secrets + self.anomalies + self.resolutions

@@ -5,6 +5,8 @@ from typing import Literal
 
 from wakegate_schema.states import State
 
+WakeState = Literal["owed", "delivered", "undelivered"]
+
 
 @dataclass(frozen=True, slots=True)
 class Wake:
@@ -15,7 +17,7 @@ class Wake:
     execution_id: str
     number: int
     target: str
-    state: Literal["owed", "delivered", "undelivered"]
+    state: WakeState
     tries: int
     problem: str | None
     due_at: int | None
@@ -23,3 +25,7 @@ class Wake:
     delivered_at: int | None
     to_state: State
     """The state that this wake tells of."""
+    group_number: int | None = None
+    """The group that it tells of, whose last call came into that state; None when it tells of one call."""
+    owed_since: int | None = None
+    """When it was last replayed; None if never. It is tried for a day from then on, else from its creation."""

@@ -17,7 +17,14 @@ from wakegate_schema.store.verbs import epochs
 MOST = 100
 """Faults of one kind that are told at most."""
 
-_RULES = ("examine_last_states", "examine_histories", "examine_starts", "examine_wakes", "examine_epochs")
+_RULES = (
+    "examine_last_states",
+    "examine_histories",
+    "examine_starts",
+    "examine_wakes",
+    "examine_groups",
+    "examine_epochs",
+)
 
 Step = Callable[[str], None]
 """Told what is looked at next."""

@@ -8,15 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import structlog
-
 from wakegate_schema import fault_points
+from wakegate_schema.loggers import logger
 from wakegate_schema.store.engine import SqliteEngine
 from wakegate_schema.store.errors import StoreError, StoreUnavailable
 from wakegate_schema.store.ownership import Ownership
 from wakegate_schema.store.transaction import Transaction
 
-_log = structlog.get_logger()
+_log = logger("wakegate_schema")
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 

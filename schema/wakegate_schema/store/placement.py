@@ -31,11 +31,30 @@ def check(path: Path) -> None:
 
 def check_creator(path: Path) -> None:
     """Raise `StoreMisplaced` when root is about to make a store in another user's folder."""
-    owner = path.absolute().parent.stat().st_uid
-    if os.geteuid() == 0 and owner != 0:
+    owner = _other_owner(path)
+    if owner is not None:
         raise StoreMisplaced(
             f"root would make {path} unreadable for the owner of its folder (uid {owner}); run as that user"
         )
+
+
+def check_server(path: Path) -> None:
+    """Raise `StoreMisplaced` when root is about to run a service where another user's service belongs.
+
+    What it makes there (locks, a socket, keys) would keep that one from starting ever after.
+    """
+    owner = _other_owner(path)
+    if owner is not None:
+        raise StoreMisplaced(
+            f"root must not run a service on {path}, whose folder belongs to another user (uid {owner}): what it makes"
+            " would keep that user's services from starting; run it as its own user, installed: by systemctl start"
+        )
+
+
+def _other_owner(path: Path) -> int | None:
+    """Return whose the folder is, if this is root and it is another user's."""
+    owner = path.absolute().parent.stat().st_uid
+    return owner if os.geteuid() == 0 and owner != 0 else None
 
 
 def filesystem(folder: Path, mountinfo: str) -> str:

@@ -93,12 +93,8 @@ def _open(database: Path) -> int:
     path = _path(database)
     with suppress(FileNotFoundError):
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    make_file(path, FILE_MODE)
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    if os.geteuid() == 0:  # root's file would lock out those whose store it is
-        owner = database.stat() if database.exists() else path.parent.stat()
-        os.fchown(descriptor, owner.st_uid, owner.st_gid)
-    return descriptor
+    make_file(path, FILE_MODE, database)
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _lock(descriptor: int, kind: int) -> bool:

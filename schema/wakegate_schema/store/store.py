@@ -5,6 +5,7 @@ returns only after its commit is on disk. A verb raises `StoreUnavailable` when 
 its answer was lost; then nothing is promised, and the caller reads again before it acts.
 """
 
+from collections.abc import Sequence
 from typing import Self
 
 from wakegate_schema.records import (
@@ -12,6 +13,7 @@ from wakegate_schema.records import (
     Approval,
     Arrival,
     Binding,
+    Census,
     Challenge,
     Claimed,
     ClockMark,
@@ -20,6 +22,7 @@ from wakegate_schema.records import (
     Doubts,
     Epoch,
     Execution,
+    Group,
     Instance,
     Lease,
     Notification,
@@ -31,8 +34,11 @@ from wakegate_schema.records import (
     RequestIdentity,
     Suspension,
     Swept,
+    Timing,
+    Told,
     Transition,
     Wake,
+    WakeState,
 )
 from wakegate_schema.states import State
 from wakegate_schema.store import wal
@@ -43,13 +49,16 @@ from wakegate_schema.store.reader import Reader
 from wakegate_schema.store.verbs import (
     anomalies,
     attempts,
+    census,
     clocks,
     epochs,
     executions,
+    groups,
     instances,
     leases,
     notifications,
     registrations,
+    resolutions,
     retention,
     wakes,
 )
@@ -212,7 +221,7 @@ class Store:
         """Save a call. The same key with the same call returns the execution saved before.
 
         Raises `KeyConflict` for the same key with anything else, `NotFound` for an unknown instance, `NotAllowed`
-        for a retired one.
+        for a retired one, and for a group that is sealed or wakes another target.
         """
         return await self._writer.do(executions.save, suspension)
 
@@ -239,6 +248,25 @@ class Store:
     ) -> list[tuple[int, Execution]]:
         """Return a page of executions with their row numbers, the latest first, before row `before`."""
         return await self._reader.read(executions.latest, before, limit, state)
+
+    async def executions_of(
+        self,
+        instances: Sequence[tuple[str, str]],
+        before: int | None = None,
+        limit: int = 100,
+        state: State | None = None,
+        group: str | None = None,
+    ) -> list[tuple[int, Execution]]:
+        """Return a page of the executions of some instances, with their row numbers, the latest first.
+
+        Args:
+            instances: provider and id of each.
+            before: only what has a lower row number.
+            limit: the most there are in the page.
+            state: only those in this state.
+            group: only those of this group.
+        """
+        return await self._reader.read(resolutions.executions, instances, before, limit, state, group)
 
     async def executions_called(self, key: str, prefix: str | None) -> list[Execution]:
         """Return executions with this idempotency key, or whose ids begin with `prefix`: up to 20 of each."""
@@ -360,14 +388,18 @@ class Store:
 
     # The attempt
 
-    async def claim(self, execution_id: str, claim_id: str, at: int, until: int, margin: int) -> Claimed | Execution:
+    async def claim(
+        self, execution_id: str, claim_id: str, at: int, until: int, margin: int, actor: str = "harness"
+    ) -> Claimed | Execution:
         """permitted → started, for a harness that runs the call itself. `claim_id` is the claimer's choice.
+
+        `actor` is who claims, as the records name them.
 
         A repeat with the same id returns the same attempt with a fresh token, while it is running. Anything that
         does not permit a start (state, another's claim, less than `margin` µs before expires_at) returns the
         execution as it is instead. Raises `NotFound`.
         """
-        return await self._writer.do(attempts.claim, (execution_id, claim_id, at, until, margin))
+        return await self._writer.do(attempts.claim, (execution_id, claim_id, at, until, margin, actor))
 
     async def renew(self, lease: Lease, at: int, until: int, token: str | None = None) -> bool:
         """Say that the attempt still runs. False when it is in doubt or settled. A claim's needs its token."""
@@ -381,13 +413,16 @@ class Store:
         """
         return await self._writer.do(attempts.runs_on, (lease, at, until, token))
 
-    async def finish(self, lease: Lease, outcome: Outcome, at: int, token: str | None = None) -> Execution:
+    async def finish(
+        self, lease: Lease, outcome: Outcome, at: int, token: str | None = None, actor: str | None = None
+    ) -> Execution:
         """Record how the attempt ended; also late, when it was in doubt. A claim's needs its token.
 
         Repeats are no-ops. A word against what a person has settled is kept as an anomaly. Returns the execution
-        as it is now. Raises `NotAllowed` when this attempt does not exist or the token is not its own.
+        as it is now. `actor` is who says so in the records, unless given whoever runs the call. Raises `NotAllowed`
+        when this attempt does not exist or the token is not its own.
         """
-        return await self._writer.do(attempts.finish, (lease, outcome, at, token))
+        return await self._writer.do(attempts.finish, (lease, outcome, at, token, actor))
 
     async def settle(self, execution_id: str, *, happened: bool, by: str, note: str, at: int) -> Execution:
         """in_doubt → succeeded or failed, on a person's word.
@@ -455,9 +490,15 @@ class Store:
         """The cancel did not get through: try again at `due_at`."""
         await self._writer.do(leases.cancel_retry, (execution_id, due_at))
 
-    async def lease_wakes(self, limit: int, at: int, until: int) -> list[Wake]:
-        """Return wakes that are owed, each due again at `until`."""
-        return await self._writer.do(wakes.take, (limit, at, until))
+    async def lease_wakes(
+        self, limit: int, at: int, until: int, *, target: str | None = None, but: Sequence[str] = ()
+    ) -> list[Wake]:
+        """Return wakes that are owed, each due again at `until`: those of one target, or of all `but` some."""
+        return await self._writer.do(wakes.take, (limit, at, until, target, tuple(but)))
+
+    async def keep_wake(self, wake_id: str, since: int, until: int) -> bool:
+        """Lengthen the lease of a wake, which was until `since`. False when it is not; it may be delivered twice."""
+        return await self._writer.do(wakes.keep, (wake_id, since, until))
 
     async def wake_delivered(self, wake_id: str, at: int) -> None:
         """The harness has acknowledged the wake."""
@@ -468,8 +509,92 @@ class Store:
         await self._writer.do(wakes.failed, (wake_id, due_at, problem))
 
     async def wakes(self, execution_id: str) -> list[Wake]:
-        """Return an execution's wakes, oldest first."""
+        """Return the wakes that tell of an execution, oldest first: its own, and that of its group."""
         return await self._reader.read(wakes.of_execution, execution_id)
+
+    async def replay_wake(self, wake_id: str, at: int) -> Wake:
+        """Owe a wake anew from `at` on, whatever has become of it: delivered and given-up ones too.
+
+        Returns it as it is now. Raises `NotFound`.
+        """
+        return await self._writer.do(wakes.replay, (wake_id, at))
+
+    async def wake(self, wake_id: str) -> Wake:
+        """Return one wake. Raises `NotFound`."""
+        return await self._reader.read(wakes.one, wake_id)
+
+    async def wakes_called(self, prefix: str) -> list[Wake]:
+        """Return up to 20 wakes whose ids begin with `prefix`, which is in lower case."""
+        return await self._reader.read(wakes.called, prefix)
+
+    async def latest_wakes(
+        self, before: int | None = None, limit: int = 500, state: WakeState | None = None
+    ) -> list[tuple[int, Wake]]:
+        """Return a page of wakes with their row numbers, the latest first, before row `before`."""
+        return await self._reader.read(wakes.latest, before, limit, state)
+
+    # Groups
+
+    async def seal_group(self, provider: str, instance_id: str, group: str, at: int) -> list[Execution]:
+        """Say that a group is complete: one wake tells of it once all of its calls are resolved. Repeats are no-ops.
+
+        Returns its calls, the first saved first. Raises `NotFound` when no call was saved with this group.
+        """
+        return await self._writer.do(groups.seal, (provider, instance_id, group, at))
+
+    async def group_executions(
+        self, group_number: int, after: int = 0, limit: int = 20
+    ) -> list[tuple[int, Execution, str]]:
+        """Return a page of what a group's wake tells of, the first saved first, after row `after`.
+
+        Each with its row number, and the id of its resolution.
+        """
+        return await self._reader.read(groups.told, group_number, after, limit)
+
+    async def group_name(self, group_number: int) -> str:
+        """Return the name of a wake's group."""
+        return await self._reader.read(groups.name, group_number)
+
+    async def open_groups(self, before: int | None = None, limit: int = 500) -> list[tuple[int, Group]]:
+        """Return a page of the groups that are not sealed, with their numbers, the latest first, before `before`."""
+        return await self._reader.read(groups.open_ones, before, limit)
+
+    async def stuck_groups(self, limit: int = 1000) -> int:
+        """Count, up to `limit`, the groups whose calls are all resolved and that wake nobody for want of a seal."""
+        return await self._reader.read(groups.stuck, limit)
+
+    # What harnesses are told
+
+    async def resolutions(
+        self, instances: Sequence[tuple[str, str]] | None, after: tuple[int, int] | None, limit: int = 100
+    ) -> list[Told]:
+        """Return a page of what was told of some instances, or of all for None, in the order of the commits.
+
+        Args:
+            instances: provider and id of each.
+            after: a place, `Told.place`; None begins with the earliest that is kept. A place of an older epoch
+                resumes with whatever that epoch has not left here.
+            limit: the most there are in the page.
+        """
+        return await self._reader.read(resolutions.page, instances, after, limit)
+
+    async def resolutions_end(self, instances: Sequence[tuple[str, str]] | None = None) -> tuple[int, int]:
+        """Return the place of the last thing told of some instances, or of all for None: epoch and number."""
+        return await self._reader.read(resolutions.end, instances)
+
+    async def numbering_key(self) -> bytes:
+        """Return the secret 32 bytes under which the numbers of calls and resolutions are shown to harnesses."""
+        return await self._reader.read(resolutions.numbering_key)
+
+    # Counting
+
+    async def census(self) -> Census:
+        """Count what is unfinished, and say since when the oldest of it is due."""
+        return await self._reader.read(census.take)
+
+    async def timings(self, after: int | None, limit: int = 500) -> list[Timing]:
+        """Return what was told after number `after`, in order, with the times of the attempt; for None the last."""
+        return await self._reader.read(census.timings, after, limit)
 
     async def prune(self, at: int, erase_finished_before: int, limit: int = 500) -> Pruned:
         """Take one bounded step of retention (DESIGN, "Retention"). Tombstones stay."""

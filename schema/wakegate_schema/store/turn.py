@@ -18,8 +18,8 @@ class TurnLock:
 
     def __init__(self, database: Path, *, mode: int) -> None:
         """Open (or make, with permission bits `mode`) the two files beside `database`."""
-        self._next = _open(database.with_name(database.name + "-next"), mode)
-        self._turn = _open(database.with_name(database.name + "-turn"), mode)
+        self._next = _open(database, database.with_name(database.name + "-next"), mode)
+        self._turn = _open(database, database.with_name(database.name + "-turn"), mode)
         _OPEN.add(self)
 
     def __enter__(self) -> None:
@@ -55,6 +55,6 @@ def _close_in_child() -> None:
 os.register_at_fork(after_in_child=_close_in_child)
 
 
-def _open(path: Path, mode: int) -> int:
-    make_file(path, mode)
+def _open(database: Path, path: Path, mode: int) -> int:
+    make_file(path, mode, database)
     return os.open(path, os.O_RDWR | os.O_CLOEXEC)

@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-import structlog
-
+from wakegate_schema.loggers import logger
 from wakegate_schema.store.errors import StoreUnavailable
 from wakegate_schema.store.file import wal_path
 from wakegate_schema.store.sqlite import BUSY_TIMEOUT_MS, WAL_SIZE_LIMIT
@@ -23,7 +22,7 @@ LOOK_EVERY_S: Final = 2.0
 WARN_EVERY_S: Final = 300.0
 """Seconds between two warnings that it is too large, at least."""
 
-_log = structlog.get_logger()
+_log = logger("wakegate_schema")
 
 
 def size(database: Path) -> int:

@@ -37,9 +37,36 @@ SELECT transition.execution_id AS subject, 'nobody was told of ' || transition.t
 FROM transition CROSS JOIN execution ON execution.execution_id = transition.execution_id
 WHERE execution.wake <> 'none' AND transition.to_state NOT IN ('saved', 'submitting', 'waiting', 'started')
     AND (transition.to_state <> 'permitted' OR execution.runs = 'harness')
+    AND (transition.to_state IN ('permitted', 'in_doubt') OR NOT EXISTS (
+        SELECT 1 FROM call_group
+        WHERE call_group.provider = execution.provider AND call_group.instance_id = execution.instance_id
+            AND call_group."group" = execution."group" AND call_group.wake = execution.wake
+    ))
     AND NOT EXISTS (
         SELECT 1 FROM wake
         WHERE wake.execution_id = transition.execution_id AND wake.number = transition.number
+    )
+LIMIT :limit;
+
+-- name: examine_groups
+-- A sealed group that is resolved is told of once; one from before there were groups was told of call by call.
+SELECT call_group."group" AS subject, 'nobody was told of the group' AS fault
+FROM call_group
+WHERE call_group.sealed_at IS NOT NULL AND call_group.wake <> 'none'
+    AND NOT EXISTS (SELECT 1 FROM wake WHERE wake.group_number = call_group.number)
+    AND EXISTS (
+        SELECT 1 FROM execution
+        WHERE execution.provider = call_group.provider AND execution.instance_id = call_group.instance_id
+            AND execution."group" = call_group."group" AND execution.wake = call_group.wake
+            AND NOT EXISTS (
+                SELECT 1 FROM wake
+                WHERE wake.execution_id = execution.execution_id AND wake.to_state = execution.state
+            ))
+    AND NOT EXISTS (
+        SELECT 1 FROM execution
+        WHERE execution.provider = call_group.provider AND execution.instance_id = call_group.instance_id
+            AND execution."group" = call_group."group" AND execution.wake = call_group.wake
+            AND execution.state IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt')
     )
 LIMIT :limit;
 

@@ -4,7 +4,7 @@ INSERT INTO execution
      tool_version, runs, wake, "group", state, reason, actor, due_at, hold_id, hold_until, created_at, changed_at, epoch)
 VALUES
     (:execution_id, :provider, :instance_id, :idempotency_key, :tool, :arguments, :context, :reasoning, :timeout,
-     :digest, :tool_version, :runs, :wake, :group, 'saved', NULL, 'harness', :at, :hold_id, :hold_until, :at, :at,
+     :digest, :tool_version, :runs, :wake, :group, 'saved', NULL, :actor, :at, :hold_id, :hold_until, :at, :at,
      (SELECT MAX(number) FROM epoch));
 
 -- name: execution_by_key
@@ -155,7 +155,7 @@ RETURNING *;
 
 -- name: claim
 UPDATE execution
-SET state = 'started', reason = 'claimed', actor = 'harness', started_at = :at, changed_at = :at,
+SET state = 'started', reason = 'claimed', actor = :actor, started_at = :at, changed_at = :at,
     claim_id = :claim_id, attempt_token_hash = :token_hash, lease_number = lease_number + 1,
     attempt_number = lease_number + 1, lease_until = :until, lease_owner = :claim_id, hold_until = NULL
 WHERE execution_id = :execution_id AND state = 'permitted' AND runs = 'harness' AND :at + :margin <= expires_at - provider_ahead

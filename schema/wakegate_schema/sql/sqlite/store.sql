@@ -58,6 +58,11 @@ WHERE number IN (
         AND NOT EXISTS (
             SELECT 1 FROM wake WHERE wake.execution_id = execution.execution_id AND wake.state = 'owed'
         )
+        AND NOT EXISTS (
+            SELECT 1 FROM call_group JOIN wake ON wake.group_number = call_group.number
+            WHERE call_group.provider = execution.provider AND call_group.instance_id = execution.instance_id
+                AND call_group."group" = execution."group" AND wake.state = 'owed'
+        )
     ORDER BY finished_at LIMIT :limit
 );
 

@@ -32,13 +32,13 @@ def start(tx: Transaction, item: tuple[Lease, Approval, int, int]) -> Execution 
 
 
 @each
-def claim(tx: Transaction, item: tuple[str, str, int, int, int]) -> Claimed | Execution:
+def claim(tx: Transaction, item: tuple[str, str, int, int, int, str]) -> Claimed | Execution:
     """permitted → started, for a harness; a running claim's repeat gets the same attempt."""
-    execution_id, claim_id, at, until, margin = item
+    execution_id, claim_id, at, until, margin, actor = item
     token = secrets.token_urlsafe(32)
     params = {
         "execution_id": execution_id, "claim_id": claim_id, "at": at, "until": until, "margin": margin,
-        "token_hash": _hash(token),
+        "actor": actor, "token_hash": _hash(token),
     }  # fmt: skip
     row = tx.first("claim", params) or tx.first("claim_again", params)
     if row is None:
@@ -61,9 +61,9 @@ def runs_on(tx: Transaction, item: tuple[Lease, int, int, str | None]) -> bool:
 
 
 @each
-def finish(tx: Transaction, item: tuple[Lease, Outcome, int, str | None]) -> Execution:
+def finish(tx: Transaction, item: tuple[Lease, Outcome, int, str | None, str | None]) -> Execution:
     """Record the attempt's outcome, in time or late."""
-    lease, outcome, at, token = item
+    lease, outcome, at, token, actor = item
     row = executions.require(tx, lease.execution_id)
     if row["attempt_number"] != lease.number or row["attempt_token_hash"] != _hash(token):
         raise NotAllowed(f"execution {lease.execution_id} has no such attempt", reason="not_your_attempt")
@@ -71,7 +71,7 @@ def finish(tx: Transaction, item: tuple[Lease, Outcome, int, str | None]) -> Exe
     target = _target(state, outcome)
     if state in (State.STARTED, State.IN_DOUBT):
         if target is not state:
-            _record(tx, row, outcome, target, at)
+            _record(tx, row, outcome, target, at, actor)
     elif not _says_the_same(row, outcome):
         _note_late_word(tx, row, outcome, at)
     return executions.one(tx, lease.execution_id)

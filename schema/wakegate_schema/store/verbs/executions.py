@@ -6,7 +6,7 @@ from wakegate_schema.records import Execution, Suspension, Transition
 from wakegate_schema.states import RESOLVED, UNSTARTED, State
 from wakegate_schema.store.errors import KeyConflict, NotAllowed, NotFound
 from wakegate_schema.store.transaction import Row, Transaction, each
-from wakegate_schema.store.verbs import instances, mapping
+from wakegate_schema.store.verbs import groups, instances, mapping
 
 
 @each
@@ -24,6 +24,7 @@ def save(tx: Transaction, suspension: Suspension) -> Execution:
     if found is None:
         if instance["state"] == "retired":
             raise NotAllowed(f"instance {instance['name']} is retired; choose another", reason="instance_retired")
+        groups.check_fits(tx, suspension)
         tx.change("execution_save", asdict(suspension) | {"digest": suspension.digest})
         return one(tx, suspension.execution_id)
     if differing := _differing(found, suspension):
@@ -43,8 +44,13 @@ def require(tx: Transaction, execution_id: str) -> Row:
     """Return one's row. Raises `NotFound`."""
     row = tx.first("execution", {"execution_id": execution_id})
     if row is None:
-        raise NotFound(f"there is no execution {execution_id}; see `wakegate execution list`")
+        raise not_there(execution_id)
     return row
+
+
+def not_there(execution_id: str) -> NotFound:
+    """Return what is said of an execution that does not exist, or that whoever asks is not to know of."""
+    return NotFound(f"there is no execution {execution_id}; see `wakegate execution list`")
 
 
 def by_request(tx: Transaction, provider: str, instance_id: str, request_id: str) -> Execution | None:

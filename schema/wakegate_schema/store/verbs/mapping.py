@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from wakegate_schema.records import Execution, Transition, Wake
+from wakegate_schema.records import Execution, Told, Transition, Wake
 from wakegate_schema.states import State
 from wakegate_schema.store.transaction import Row
 
@@ -29,6 +29,11 @@ def execution(row: Row) -> Execution:
 def transition(row: Row) -> Transition:
     """Make a transition of its row."""
     return _with_states(Transition, row, "from_state", "to_state")
+
+
+def told(row: Row) -> Told:
+    """Make a line of the log of resolutions of its row."""
+    return _with_states(Told, row, "from_state", "to_state")
 
 
 def wake(row: Row) -> Wake:

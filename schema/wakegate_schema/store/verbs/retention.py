@@ -23,4 +23,5 @@ def prune(tx: Transaction, item: tuple[int, int, int]) -> Pruned:
         payloads=tx.change("erase_payloads", {"at": at, "before": erase_finished_before, "limit": limit}),
         secrets=tx.change("erase_secrets", {"before": at - KEPT}),
         anomalies=tx.change("prune_anomalies", old),
+        resolutions=tx.change("prune_resolutions", {"before": erase_finished_before, "limit": limit}),
     )

@@ -29,7 +29,11 @@ END;
 
 CREATE INDEX execution_group ON execution (provider, instance_id, "group") WHERE "group" IS NOT NULL;
 
--- Groups from before were told of call by call; what of them is still to come is told at once.
+CREATE INDEX execution_group_unresolved ON execution (provider, instance_id, "group")
+WHERE "group" IS NOT NULL AND state IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt');
+
+-- Groups from before were told of call by call; what of them is still to come is told at once. Their calls may wake
+-- different targets: those that do not wake the group's go on being told of one by one.
 
 INSERT INTO call_group (provider, instance_id, "group", wake, created_at, sealed_at)
 SELECT provider, instance_id, "group", MIN(wake), MIN(created_at), MAX(created_at)
@@ -64,7 +68,9 @@ ALTER TABLE wake ADD COLUMN owed_since INTEGER;
 
 CREATE UNIQUE INDEX wake_group ON wake (group_number) WHERE group_number IS NOT NULL;
 
-CREATE INDEX wake_not_delivered ON wake (state, created_at, wake_id) WHERE state <> 'delivered';
+CREATE INDEX wake_not_delivered ON wake (state) WHERE state <> 'delivered';
+
+CREATE INDEX wake_target_due ON wake (target, due_at) WHERE due_at IS NOT NULL;
 
 DROP TRIGGER transition_wakes;
 
@@ -75,20 +81,23 @@ BEGIN
     SELECT new.execution_id || '_' || new.number, new.execution_id, new.number, wake, new.at, new.at, new.to_state
     FROM execution
     WHERE execution_id = new.execution_id AND wake <> 'none' AND (new.to_state <> 'permitted' OR runs = 'harness')
-        AND ("group" IS NULL OR new.to_state IN ('permitted', 'in_doubt'));
+        AND (new.to_state IN ('permitted', 'in_doubt') OR NOT EXISTS (
+            SELECT 1 FROM call_group
+            WHERE call_group.provider = execution.provider AND call_group.instance_id = execution.instance_id
+                AND call_group."group" = execution."group" AND call_group.wake = execution.wake));
 
     INSERT INTO wake (wake_id, execution_id, number, target, due_at, created_at, to_state, group_number)
     SELECT new.execution_id || '_' || new.number, new.execution_id, new.number, call_group.wake, new.at, new.at,
         new.to_state, call_group.number
     FROM execution
     JOIN call_group ON call_group.provider = execution.provider AND call_group.instance_id = execution.instance_id
-        AND call_group."group" = execution."group"
+        AND call_group."group" = execution."group" AND call_group.wake = execution.wake
     WHERE execution.execution_id = new.execution_id AND call_group.wake <> 'none' AND call_group.sealed_at IS NOT NULL
         AND new.to_state NOT IN ('permitted', 'in_doubt')
         AND NOT EXISTS (
             SELECT 1 FROM execution AS other
             WHERE other.provider = execution.provider AND other.instance_id = execution.instance_id
-                AND other."group" = execution."group"
+                AND other."group" = execution."group" AND other.wake = execution.wake
                 AND other.state IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt'));
 END;
 
@@ -149,3 +158,13 @@ END;
 -- A harness lists its own instances' executions, the latest first.
 
 CREATE INDEX execution_instance ON execution (provider, instance_id, number);
+
+-- A harness asks for its calls in one state; what other harnesses have in it costs nothing.
+
+CREATE INDEX execution_instance_state ON execution (provider, instance_id, state, number);
+
+-- Under what key the numbers of calls and resolutions are shown to harnesses, so that they count nobody's but their own.
+
+CREATE TABLE numbering (id INTEGER PRIMARY KEY CHECK (id = 1), key BLOB NOT NULL CHECK (length(key) = 32)) STRICT;
+
+INSERT INTO numbering (id, key) VALUES (1, randomblob(32));

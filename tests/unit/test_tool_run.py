@@ -11,10 +11,10 @@ import pytest
 from wakegate_schema.downstream import downstream_key
 from wakegate_schema.outcome_texts import MESSAGE_LIMIT, RESULT_LIMIT
 from wakegate_schema.records import Outcome
-from wakegate_worker import Attempt, ToolFailed, running, tool
+from wakegate_worker import Attempt, ToolFailed, tool, tool_run
 from wakegate_worker.registry import Tool
-from wakegate_worker.running import run_tool
 from wakegate_worker.threads import Threads
+from wakegate_worker.tool_run import run_tool
 
 ATTEMPT = Attempt("e", 1, "k", "r", "note", 2, b'{"amount": 4900}')
 
@@ -154,7 +154,7 @@ async def test_any_other_exception_leaves_it_in_doubt_and_shows_only_type_and_pl
     outcome = await both(raising(error))
     assert (outcome.kind, outcome.reason) == ("in_doubt", "tool_raised")
     assert outcome.error is not None
-    assert outcome.error.startswith(f"{type(error).__name__} at test_running.py:")
+    assert outcome.error.startswith(f"{type(error).__name__} at test_tool_run.py:")
     assert "s3cr3t" not in outcome.error
 
 
@@ -214,7 +214,7 @@ async def test_an_async_tool_that_knows_better_at_its_timeout_is_believed() -> N
 async def test_an_async_tool_that_ignores_cancellation_has_a_late_word(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(running, "GRACE_S", 0.05)
+    monkeypatch.setattr(tool_run, "GRACE_S", 0.05)
     proceed = asyncio.Event()
     late: asyncio.Queue[Outcome] = asyncio.Queue()
 

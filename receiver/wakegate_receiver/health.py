@@ -1,14 +1,14 @@
-"""The control listener: says whether the receiver lives and whether it can take webhooks."""
+"""Health: whether the receiver lives, whether it can take webhooks, and its metrics."""
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 from aiohttp import web
 
 from wakegate_receiver.answers import SERVER
+from wakegate_receiver.metrics.page import CONTENT_TYPE
 from wakegate_schema import strict_json
 from wakegate_schema.records import Doubts
 from wakegate_schema.store import StoreError
@@ -17,19 +17,21 @@ PROBE_TIMEOUT_S: Final = 2.0
 MEASURE_TIMEOUT_S: Final = 0.5
 
 
-def control_app(
+def health_routes(
     probe: Callable[[], Awaitable[None]],
     obstacle: Callable[[], str | None],
     wal_bytes: Callable[[], Awaitable[int]],
     doubts: Callable[[], Awaitable[Doubts]],
-) -> web.Application:
-    """Return the control application.
+    metrics: Callable[[], Awaitable[bytes]],
+) -> list[web.RouteDef]:
+    """Return the routes /healthz, /readyz and /metrics, which anybody who can connect may ask.
 
     Args:
         probe: makes a real write in the store.
         obstacle: the reason why webhooks are not taken just now (`draining`, `not_listening`), or None.
         wal_bytes: measures the store's WAL.
         doubts: counts the calls in doubt, which make nothing unready: they wait for a person.
+        metrics: writes the page of metrics.
     """
 
     async def healthz(_request: web.Request) -> web.Response:
@@ -44,28 +46,10 @@ def control_app(
                 told["in_doubt"] = (await doubts()).count
         return _answer(200 if reason is None else 503, told)
 
-    app = web.Application()
-    app.router.add_get("/healthz", healthz)
-    app.router.add_get("/readyz", readyz)
-    return app
+    async def page(_request: web.Request) -> web.Response:
+        return web.Response(body=await metrics(), headers={"Content-Type": CONTENT_TYPE, "Server": SERVER})
 
-
-@asynccontextmanager
-async def serving(app: web.Application, bound: socket.socket, shutdown_timeout: float) -> AsyncIterator[None]:
-    """Serve the control application on a bound socket.
-
-    Args:
-        app: from `control_app`.
-        bound: from `control_socket`.
-        shutdown_timeout: seconds that requests in progress are waited for at the end, twice.
-    """
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=shutdown_timeout, max_headers=64)
-    await runner.setup()
-    try:
-        await web.SockSite(runner, bound).start()
-        yield
-    finally:
-        await runner.cleanup()
+    return [web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", page)]
 
 
 async def _store_obstacle(probe: Callable[[], Awaitable[None]]) -> str | None:

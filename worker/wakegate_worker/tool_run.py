@@ -1,4 +1,4 @@
-"""Running: one run of one tool, to its outcome, and past it."""
+"""Tool run: one run of one tool, to its outcome, and past it."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -28,7 +28,8 @@ async def run_tool(
     """Run the tool once and return its outcome; never raises what the tool raised.
 
     At the tool's timeout an async tool is cancelled; a sync one cannot be. What then still runs is in doubt, and
-    `late` is called once, in this loop, with its true outcome should it end after all.
+    `late` is called once, in this loop, with its true outcome should it end after all. Cancelled itself, this cancels
+    an async tool and waits for nothing.
 
     Args:
         tool: what to run.
@@ -43,7 +44,13 @@ async def run_tool(
         ending = _begin(_Run(tool, attempt, arguments, unfit), threads)
     except NoThread as error:
         return Outcome("not_begun", error.reason, error=str(error))
-    if await _ended(ending, tool.timeout):
+    try:
+        ended = await _ended(ending, tool.timeout)
+    except asyncio.CancelledError:  # the worker gives it up; its process may go on, and would keep the task
+        if isinstance(ending, asyncio.Task):
+            ending.cancel()
+        raise
+    if ended:
         return ending.result()
     if isinstance(ending, asyncio.Task):
         ending.cancel()

@@ -1,0 +1,49 @@
+"""The census: counts for metrics, each over an index that holds only what is unfinished."""
+
+from wakegate_schema.records import Census, Timing
+from wakegate_schema.states import State
+from wakegate_schema.store.transaction import Transaction
+from wakegate_schema.store.verbs import leases
+
+
+def take(tx: Transaction) -> Census:
+    """Count what is unfinished."""
+    (rest,) = tx.all("census_rest")
+    due = {
+        "execution": leases.next_due_at(tx, None),
+        "attempt": rest["attempt_due"],
+        "cancel": rest["cancel_due"],
+        "wake": rest["wake_due"],
+    }
+    return Census(
+        executions=_counts(tx, "census_executions"),
+        wakes=_counts(tx, "census_wakes"),
+        cancels=rest["cancels"],
+        unhandled=rest["unhandled"],
+        in_doubt_since=rest["in_doubt_since"],
+        due={kind: at for kind, at in due.items() if at is not None},
+    )
+
+
+def timings(tx: Transaction, after: int | None, limit: int) -> list[Timing]:
+    """Return what was told after this number, in order; for None only the last."""
+    if after is None:
+        (last,) = tx.all("told_last")
+        after = last["number"] - 1
+        limit = 1
+    rows = tx.all("told", {"after": after, "limit": limit})
+    return [
+        Timing(
+            row["number"],
+            None if row["from_state"] is None else State(row["from_state"]),
+            State(row["to_state"]),
+            row["decided_at"],
+            row["started_at"],
+            row["expires_at"],
+        )
+        for row in rows
+    ]
+
+
+def _counts(tx: Transaction, query: str) -> dict[str, int]:
+    return {row["word"]: row["count"] for row in tx.all(query)}

@@ -1,0 +1,153 @@
+"""Wake programs: what a target's program is run with, and what its end means (docs/wakes.md, "Programs")."""
+
+import asyncio
+import contextlib
+import json
+import os
+import pwd
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from wakegate_schema import fault_points
+from wakegate_schema.wake_targets import WakeTarget
+from wakegate_worker import wake_entry, wake_keeper
+from wakegate_worker.log import log
+
+AT_ONCE: Final = 4
+"""How many programs of one target run at once, in one worker."""
+GRACE_S: Final = 10.0
+"""Seconds after a program's time in which its keeper has told of it, or is killed itself."""
+TAIL: Final = 1000
+"""Characters of standard error that are logged, at most."""
+PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+WAKE_ID: Final = "WAKEGATE_WAKE_ID"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a program ended."""
+
+    problem: str | None
+    """A machine word; None when it has acknowledged the wake."""
+    detail: str | None = field(default=None, repr=False)
+    """The end of what it wrote to standard error, as one printable line; for the log, never for the store."""
+
+
+async def run(target: WakeTarget, wake_id: str, message: bytes) -> Ended:
+    """Run a target's program for one wake, in a process without anything of this one, and say how it ended.
+
+    Cancelled, it ends the program first.
+
+    Args:
+        target: one that runs a program.
+        wake_id: what the program finds in `WAKEGATE_WAKE_ID`.
+        message: its standard input.
+    """
+    try:
+        await fault_points.passing("wake.begin", target.kind)
+        keeper = await asyncio.create_subprocess_exec(
+            *_command(target), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL, env=environment(wake_id), cwd="/", start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        return Ended("program_not_started", error.strerror)
+    try:
+        async with asyncio.timeout(target.timeout + GRACE_S):
+            report = await _report(keeper, message)
+            await fault_points.passing("wake.end", target.kind)
+    except TimeoutError:
+        return Ended("timeout")
+    finally:
+        await _let_go(keeper)
+    return _judge(target, report)
+
+
+def environment(wake_id: str) -> dict[str, str]:
+    """Return all that a program finds in its environment."""
+    try:
+        home = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        home = "/"
+    return {"PATH": PATH, "LANG": "C.UTF-8", "HOME": home, WAKE_ID: wake_id}
+
+
+def tell_of_missing(targets: Iterable[WakeTarget]) -> None:
+    """Warn of programs that are not there: the worker does everything else meanwhile."""
+    for target in targets:
+        if target.kind == "command" and not os.access(target.argv[0], os.X_OK):
+            log.warning(
+                "the program of a wake target is not there, or this user may not run it",
+                action="wake",
+                target=target.name,
+                problem="program_not_started",
+            )
+
+
+def _command(target: WakeTarget) -> list[str]:
+    directory = "" if target.directory is None else str(target.directory.absolute())
+    argv = [sys.executable, "-P", _script(wake_entry), target.entry_point or "", directory]
+    if target.kind == "command":
+        argv = list(target.argv)
+    return [sys.executable, "-I", "-S", _script(wake_keeper), f"{target.timeout}", directory or "/", *argv]
+
+
+def _script(module: Any) -> str:
+    return str(Path(module.__file__).absolute())
+
+
+async def _report(keeper: asyncio.subprocess.Process, message: bytes) -> dict[str, Any]:
+    """Hand the message over and return what the keeper tells; nothing if it was killed."""
+    if keeper.stdin is None or keeper.stdout is None:
+        return {}
+    with contextlib.suppress(ConnectionError):
+        keeper.stdin.write(b"%d\n%b" % (len(message), message))
+        await keeper.stdin.drain()
+    try:
+        report = json.loads(await keeper.stdout.readline())
+    except ValueError:
+        return {}
+    return report if isinstance(report, dict) else {}
+
+
+async def _let_go(keeper: asyncio.subprocess.Process) -> None:
+    """Close the keeper's input, at which it ends whatever still runs, and wait until it is gone."""
+    if keeper.stdin is not None:
+        keeper.stdin.close()
+    try:
+        async with asyncio.timeout(2 * wake_keeper.END_S):
+            await keeper.wait()
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            keeper.kill()
+        await keeper.wait()
+
+
+def _judge(target: WakeTarget, report: dict[str, Any]) -> Ended:
+    if report.get("left"):
+        log.warning("a wake program has left processes that cannot be ended", action="wake", target=target.name)
+    detail = _one_line(str(report.get("stderr", "")))
+    status = report.get("status")
+    match report.get("ended"):
+        case "exited" if status == 0:
+            return Ended(None)
+        case "exited" if target.kind == "python" and status == wake_entry.NOT_FOUND:
+            return Ended("entry_point_missing", detail)
+        case "exited" if target.kind == "python" and status == wake_entry.RAISED:
+            return Ended("entry_point_raised", detail)
+        case "exited":
+            return Ended(f"exit_{status}", detail)
+        case "killed":
+            return Ended(f"signal_{status}", detail)
+        case "not_started":
+            return Ended("program_not_started", detail)
+        case "timeout":
+            return Ended("timeout", detail)
+    return Ended("keeper_lost", detail)
+
+
+def _one_line(text: str) -> str | None:
+    line = "".join(character if character.isprintable() else " " for character in text)
+    return " ".join(line.split())[-TAIL:] or None
