@@ -347,7 +347,13 @@ class Adapter:
             NotFound: there is no such group.
             InstanceUnclear: more than one instance could be meant.
         """
-        return tuple(standing.resolution for standing in await self._calls.seal(group, instance))
+        found: list[Standing] = []
+        after: int | None = None
+        while True:
+            page, after = await self._calls.seal(group, instance, after=after, limit=PAGE)
+            found += page
+            if after is None:
+                return tuple(standing.resolution for standing in found)
 
     @property
     def _calls(self) -> Calls:

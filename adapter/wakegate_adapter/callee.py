@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import contextvars
+import functools
 import inspect
 import math
 import threading
@@ -42,6 +43,7 @@ def check_fits(run: Run, arguments: Mapping[str, Any]) -> None:
     """Refuse a call that `run` could not even be called with. Raises `CallRefused`."""
     if not callable(run):
         raise CallRefused("run", "it must be callable", reason="bad_run")
+    check_runs(run)
     try:
         signature = inspect.signature(run)
     except (TypeError, ValueError):  # some built-ins have none
@@ -50,6 +52,17 @@ def check_fits(run: Run, arguments: Mapping[str, Any]) -> None:
         signature.bind(**arguments)
     except TypeError as error:
         raise CallRefused("run", f"it does not take these arguments: {error}", reason="arguments_do_not_fit") from None
+
+
+def check_runs(run: Run) -> None:
+    """Refuse a generator: calling it begins nothing, and would pass for a call that has happened. `CallRefused`."""
+    if getattr(run, "is_held", False):
+        raise CallRefused("run", "it is held already, and would be approved twice", reason="bad_run")
+    for part in (run, inspect.unwrap(run), getattr(run, "__call__", None)):  # noqa: B004
+        while isinstance(part, functools.partial):
+            part = part.func
+        if inspect.isgeneratorfunction(part) or inspect.isasyncgenfunction(part):
+            raise CallRefused("run", "it must not be a generator: calling one runs nothing", reason="bad_run")
 
 
 def check_failures(failures: Failures) -> None:
@@ -101,6 +114,8 @@ async def _called(
             ending.add_done_callback(lambda ended: ended.exception())  # nobody awaits it any more
             left(ending)
         raise
+    if inspect.isgenerator(value) or inspect.isasyncgen(value):
+        raise TypeError("the callable returned a generator, which has run nothing yet")
     return await value if inspect.isawaitable(value) else value
 
 

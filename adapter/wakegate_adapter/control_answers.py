@@ -99,12 +99,6 @@ class PageAnswer(_Answer):
     next: int | None
 
 
-class ExecutionsAnswer(_Answer):
-    """Some calls."""
-
-    executions: list[StandingAnswer]
-
-
 class AttemptAnswer(_Answer):
     """What a claim gives."""
 

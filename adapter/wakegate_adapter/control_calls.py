@@ -6,13 +6,13 @@ import json
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from wakegate_adapter.control_answers import (
     ClaimAnswer,
-    ExecutionsAnswer,
     HarnessAnswer,
     HeldAnswer,
     PageAnswer,
@@ -35,6 +35,7 @@ from wakegate_schema.calls.giving_back import given_back_if_cancelled
 from wakegate_schema.calls.outcomes import LAPSED_AT_START, START_TOO_SLOW
 from wakegate_schema.calls.persistence import patiently
 from wakegate_schema.calls.store_calls import PATIENCE_S
+from wakegate_schema.clock import SECOND
 from wakegate_schema.downstream import downstream_key
 from wakegate_schema.records import Outcome, Runs
 from wakegate_schema.resolution import Resolution
@@ -49,6 +50,28 @@ POLL_S: Final = 1.0
 _OK: Final = 200
 _CREATED: Final = 201
 _CONFLICT: Final = 409
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """When a claim was begun, by both clocks of this process."""
+
+    at: int
+    """The wall clock, µs."""
+    monotonic: float
+    """Seconds."""
+
+    def unfit(self, start_before: int, lease: float) -> Outcome | None:
+        """Return why the claimed call must not begin now; None when it may.
+
+        A wall clock that was set back meanwhile gains nothing: what has passed since is measured, too.
+        """
+        passed = time.monotonic() - self.monotonic
+        if max(clock.now(), self.at + int(passed * SECOND)) >= start_before:
+            return LAPSED_AT_START
+        if passed >= lease:
+            return START_TOO_SLOW
+        return None
 
 
 class ControlCalls:
@@ -122,7 +145,7 @@ class ControlCalls:
         return await given_back_if_cancelled(self._take(execution_id, claim_id), self._insist_on)
 
     async def _take(self, execution_id: str, claim_id: str) -> Taken:
-        begun = time.monotonic()
+        begun = Begun(clock.now(), time.monotonic())
         answer = await self._http.ask("claim", "POST", f"{_path(execution_id)}/claim", body={"claim_id": claim_id})
         if answer.status == _CONFLICT and "execution" in answer.value:
             refused = read(RefusedClaimAnswer, answer.value)
@@ -137,7 +160,7 @@ class ControlCalls:
         return Taken(
             standing, APPROVED, None, Grant(known, attempt.number, attempt.token), attempt.arguments_json,
             attempt.lease_seconds, attempt.start_before,
-            functools.partial(_unfit, attempt.start_before, begun, attempt.lease_seconds),
+            functools.partial(begun.unfit, attempt.start_before, attempt.lease_seconds),
         )  # fmt: skip
 
     async def renew(self, grant: Grant) -> bool:
@@ -166,12 +189,16 @@ class ControlCalls:
         """Give a call up before it starts."""
         return await self._standing("abandon", execution_id, {"reason": reason})
 
-    async def seal(self, group: str, instance: str | None = None) -> list[Standing]:
+    async def seal(
+        self, group: str, instance: str | None = None, *, after: int | None = None, limit: int = 100
+    ) -> tuple[list[Standing], int | None]:
         """Say that a group is complete."""
-        body = {} if instance is None else {"instance": instance}
+        told = {"instance": instance, "after": after, "limit": limit}
+        body = {name: value for name, value in told.items() if value is not None}
         path = f"/v1/groups/{quote(group, safe='')}/seal"
         answer = await self._http.ask("seal", "POST", path, body=body, limit=PAGE_LIMIT)
-        return [found.standing() for found in read(ExecutionsAnswer, _value(answer, _OK)).executions]
+        page = read(PageAnswer, _value(answer, _OK))
+        return [found.standing() for found in page.executions], page.next
 
     async def resolutions(self, after: str | None = None) -> AsyncGenerator[tuple[str, Resolution], None]:
         """Yield what harnesses are told, in order and without end."""
@@ -235,12 +262,3 @@ def _same(answer: StandingAnswer, execution_id: str) -> Standing:
     if answer.execution_id != checked(execution_id):
         raise not_understood("another call than the one that was asked for")
     return answer.standing()
-
-
-def _unfit(start_before: int, begun: float, lease: float) -> Outcome | None:
-    """Return why a claimed call must not begin, by this process's own clocks; None when it may."""
-    if clock.now() >= start_before:
-        return LAPSED_AT_START
-    if time.monotonic() - begun >= lease:
-        return START_TOO_SLOW
-    return None

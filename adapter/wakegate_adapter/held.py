@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, ParamSpec
 
-from wakegate_adapter.callee import Failures, Run
+from wakegate_adapter.callee import Failures, Run, check_runs
 from wakegate_schema.calls import Call, CallRefused
 from wakegate_schema.resolution import Resolution
 
@@ -35,6 +35,8 @@ class Held(Generic[P]):
     """A function whose every call is saved, waited for and run once when it is permitted; see `Adapter.held`."""
 
     __name__: str
+    is_held: Final = True
+    """What runs it again would have every call approved twice."""
 
     def __init__(self, function: Callable[P, Any], terms: Terms) -> None:
         """Take a function whose arguments all have names. Raises `CallRefused`."""
@@ -83,6 +85,7 @@ class Held(Generic[P]):
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    check_runs(function)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

@@ -1,6 +1,7 @@
 """The hold: synchronous mode, in which the harness waits for the decision and runs the call itself."""
 
 import asyncio
+import json
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
@@ -13,6 +14,7 @@ from wakegate_adapter.log import log
 from wakegate_adapter.watch import Watch
 from wakegate_schema import ids
 from wakegate_schema.calls import Call, Calls, Standing, Taken
+from wakegate_schema.calls.outcomes import DIFFERS
 from wakegate_schema.calls.persistence import ended, patiently, to_the_end, until_lost
 from wakegate_schema.calls.refusal import refusal_of
 from wakegate_schema.resolution import Resolution
@@ -151,6 +153,8 @@ class Hold:
             await to_the_end(self._let_go(execution_id, INTERRUPTED))
             raise
         if attempt.permitted:
+            if not self._is_this(attempt):
+                return await self._not_this(claim, attempt)
             self.claim = claim
             return attempt
         if attempt.resolution.state is State.PERMITTED:  # too late, or the clock is not to be believed
@@ -158,6 +162,17 @@ class Hold:
         else:
             standing = await self._means.watch.now(execution_id)
         return self._refused(standing, attempt.refusal, attempt.explanation)
+
+    def _is_this(self, attempt: Attempt) -> bool:
+        """Say whether what was claimed is, to the byte, what was to be approved."""
+        found, call = attempt.resolution, self._call
+        arguments = json.dumps(attempt.arguments, ensure_ascii=False, separators=(",", ":"))
+        return (found.tool, found.key, arguments) == (call.tool, call.key, call.arguments_json.decode())
+
+    async def _not_this(self, claim: Claim, attempt: Attempt) -> Attempt:
+        attempt.tell(DIFFERS)
+        await claim.__aexit__(None, None, None)
+        return self._refused(claim.standing or await self._means.watch.now(attempt.execution_id))
 
     def _refused(self, standing: Standing, refusal: str | None = None, explanation: str | None = None) -> Attempt:
         self._standing = standing

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from wakegate_console.interrupts import deadly_interrupts
+from wakegate_console.importing import importing, leaving
 
 LAST_WORDS = "_WAKEGATE_LAST_WORDS"
 """The environment variable with the number of the pipe that a supervisor hears the child by: `READY`, then errors."""
@@ -71,6 +71,8 @@ def _teller(number: str | None) -> Callable[[str], None] | None:
 
 
 if __name__ == "__main__":
-    with deadly_interrupts():
+    with importing(whole_process=True):
         from wakegate_console.cli import main
-    sys.exit(main(sys.argv[2:], last_words()) if tie_to(int(sys.argv[1])) else 1)
+    code = main(sys.argv[2:], last_words()) if tie_to(int(sys.argv[1])) else 1
+    leaving()
+    sys.exit(code)

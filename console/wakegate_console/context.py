@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wakegate_console.importing import importing
+
 if TYPE_CHECKING:
     from wakegate_schema.settings import Settings
 
@@ -19,7 +21,8 @@ class Context:
 
     def settings(self) -> "Settings":
         """Read the settings from environment and file. Raises `SettingsError` naming what is wrong."""
-        from wakegate_schema.settings import load_settings
+        with importing():
+            from wakegate_schema.settings import load_settings
 
         return load_settings(self.config)
 

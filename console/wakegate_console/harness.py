@@ -107,6 +107,7 @@ def _add(
         raise HarnessDiffers(f"{name} is there with other values ({_described(_of(known))}); see --replace")
     if token_file is not None and digest is None:
         values = _values(uid, make_token(token_file), instances)
+        click.echo(f"made {token_file}: give it to the harness, whose user alone may read it (chown; mode 0600)")
     file.put("harness", name, values)
     click.echo(f"{name}: {_described(values, token_file)}")
     click.echo(f"written to {file.path}; a running receiver takes it up by itself")

@@ -108,13 +108,19 @@ def _next(folder: Path | None, *, system: bool, root: Path | None, dry_run: bool
 
 
 def _next_in_folder(folder: Path | None) -> str:
+    from wakegate_console.installation import program
+
+    command = shlex.join(program.command())
     enter = "" if folder is None else f"  cd {shlex.quote(str(folder))}\n"
     return (
         f"\nnext:\n{enter}"
-        "  wakegate provider                           # a provider to try with, in one terminal\n"
-        "  wakegate up                                 # receiver and worker, in another\n"
-        "  wakegate instance provision --provider-url http://127.0.0.1:8081 \\\n"
-        "      --provisioner-token-file provisioner.token --url http://127.0.0.1:8080/aap/events --name try"
+        f"  {command} provider      # a provider to try with, in one terminal\n"
+        f"  {command} up            # receiver and worker, in another\n"
+        f"  {command} instance provision --provider-url http://127.0.0.1:8081 \\\n"
+        "      --provisioner-token-file provisioner.token --url http://127.0.0.1:8080/aap/events --name try\n"
+        "  then a harness saves calls (docs/harness.md, docs/control.md), and you decide:\n"
+        f"  {command} provider requests\n"
+        f"  {command} provider decide REQUEST approve"
     )
 
 

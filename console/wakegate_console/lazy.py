@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from wakegate_console.interrupts import deadly_interrupts
+from wakegate_console.importing import importing
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class LazyGroup(click.Group):
         entry = self.entries.get(cmd_name)
         if entry is None:
             return None
-        with deadly_interrupts():
+        with importing():
             command = getattr(import_module(entry.module), entry.attribute)
         if not isinstance(command, click.Command):
             raise TypeError(f"{entry.module}.{entry.attribute} is not a command")

@@ -87,10 +87,10 @@ class HarnessName(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name as it is, or fail naming the argument."""
-        from wakegate_schema.harness_tables import harness_name
+        from wakegate_schema.setting_types import table_name
 
         try:
-            return harness_name(value)
+            return table_name(value)
         except ValueError as error:
             self.fail(f"{error}.", param, ctx)
 

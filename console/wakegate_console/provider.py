@@ -8,6 +8,7 @@ import click
 
 from wakegate_console import listing, sheet
 from wakegate_console.context import Context, pass_context
+from wakegate_console.importing import importing
 from wakegate_console.parameters import BEGINNING, DURATION, NOTE
 from wakegate_console.services import run_service
 from wakegate_console.table import Column, Row
@@ -51,7 +52,8 @@ def provider(ctx: click.Context) -> None:
 def run_command(context: Context) -> None:
     """Run the provider until it is told to stop."""
     settings = context.settings()
-    from wakegate_provider.service import serve
+    with importing():
+        from wakegate_provider.service import serve
 
     run_service(settings, serve, "provider", settings.provider_database_path)
 

@@ -114,7 +114,7 @@ async def check_name(store: Store, name: str, besides: tuple[str, str | None] | 
         besides: the provider and id of the instance that may have the name already.
     """
     for instance in await store.instances():
-        itself = (instance.provider, instance.instance_id) == besides
+        itself = instance.identity == besides
         if instance.name == name and instance.state != "retired" and not itself:
             raise NotAllowed(f"another instance is named {name}; choose another name or retire that one")
 
@@ -177,7 +177,7 @@ def _check_resumable(known: Registration, order: Order, now: int) -> None:
 async def _finished(store: Store, registration: Registration) -> Instance | None:
     """Return the instance when the order was carried out before."""
     for instance in await store.instances():
-        if (instance.provider, instance.instance_id) == (registration.provider, registration.instance_id):
+        if instance.identity == (registration.provider, registration.instance_id):
             return instance
     return None
 

@@ -140,4 +140,4 @@ async def retire(store: Store, entry: Entry, actor: str, at: int) -> int:
 
 
 def _belongs(registration: Registration, instance: Instance) -> bool:
-    return (registration.provider, registration.instance_id) == (instance.provider, instance.instance_id)
+    return (registration.provider, registration.instance_id) == instance.identity

@@ -11,6 +11,7 @@ import click
 
 from wakegate_console.context import Context, pass_context
 from wakegate_console.faults import SETTING_FAULTS, CannotStart
+from wakegate_console.importing import importing
 from wakegate_console.interrupts import deadly_interrupts
 from wakegate_console.text import describe
 from wakegate_schema.errors import WakegateError
@@ -35,7 +36,8 @@ def receiver(context: Context) -> None:
     It proves and keeps the webhooks that come in.
     """
     settings = context.settings()
-    from wakegate_receiver.service import serve
+    with importing():
+        from wakegate_receiver.service import serve
 
     run_service(settings, serve, "receiver", settings.database_path)
 
@@ -51,7 +53,8 @@ def worker(context: Context, check: bool) -> None:
     waits for running tools.
     """
     settings = context.settings()
-    from wakegate_worker.service import serve
+    with importing():
+        from wakegate_worker.service import serve
 
     _import_from_here()
     if check:
@@ -71,9 +74,10 @@ def up(context: Context) -> None:
     when one of them cannot start or crashes again and again.
     """
     settings = context.settings()
-    from wakegate_console import child
-    from wakegate_console.supervision import Program, supervise
-    from wakegate_schema import logs
+    with importing():
+        from wakegate_console import child
+        from wakegate_console.supervision import Program, supervise
+        from wakegate_schema import logs
 
     check_folder(settings.database_path)
     logs.configure(settings.log_format, level=settings.log_level)

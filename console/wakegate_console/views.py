@@ -25,12 +25,12 @@ Names = Mapping[tuple[str, str], str]
 
 def names(instances: list[Instance]) -> Names:
     """Return the names of these instances."""
-    return {(record.provider, record.instance_id): record.name for record in instances}
+    return {record.identity: record.name for record in instances}
 
 
 def moment(at: int | None) -> str | None:
     """Return a time of a record as RFC 3339 text."""
-    return None if at is None else timestamps.render(at)
+    return timestamps.render_known(at)
 
 
 def execution(record: Execution, instances: Names) -> View:

@@ -96,7 +96,7 @@ async function run({ execution_id, key }) {
   if (claimed.status !== 200) return tellTheAgent(`${key}: not run by this process: ${claimed.message}`);
   const { number, token, start_before, idempotency_key, arguments: args } = claimed.attempt;
   const end = (outcome) => ask("POST", `/v1/executions/${execution_id}/finish`, { number, token, ...outcome });
-  if (Date.now() >= Date.parse(start_before)) return end({ outcome: "not_begun" });
+  if (!(Date.now() < Date.parse(start_before))) return end({ outcome: "not_begun" });
   let outcome;
   try {
     const headers = { "content-type": "application/json", "idempotency-key": idempotency_key };
@@ -105,7 +105,7 @@ async function run({ execution_id, key }) {
     if (!answer.ok) throw new Error(`the bank answered ${answer.status}`);
     outcome = { outcome: "succeeded", result: await answer.json() };
   } catch (error) {
-    outcome = { outcome: "in_doubt", reason: error.message }; // it may have happened: nobody runs it again
+    outcome = { outcome: "in_doubt", error: error.message }; // it may have happened: nobody runs it again
   }
   await end(outcome);
 }

@@ -89,13 +89,13 @@ run() {
     fi
     grant="\"number\": $(field "$answer" .attempt.number), \"token\": \"$(field "$answer" .attempt.token)\""
     before=$(field "$answer" .attempt.start_before)
-    if ! expr "$(date -u +%Y-%m-%dT%H:%M:%S)" \< "$before" >/dev/null; then
+    if ! LC_ALL=C expr "$(date -u +%Y-%m-%dT%H:%M:%SZ)" \< "$before" >/dev/null; then
         outcome='"outcome": "not_begun"'
     elif refund=$(field "$answer" .attempt.arguments | curl -sSf --max-time 10 --data-binary @- "$BANK/refunds" \
         -H 'Content-Type: application/json' -H "Idempotency-Key: $(field "$answer" .attempt.idempotency_key)"); then
         outcome="\"outcome\": \"succeeded\", \"result\": $refund"
     else # it may have happened: nobody runs it again, and a person looks
-        outcome='"outcome": "in_doubt", "reason": "the bank did not answer"'
+        outcome='"outcome": "in_doubt", "error": "the bank did not answer"'
     fi
     ask POST "/v1/executions/$1/finish" "{$grant, $outcome}"
 }

@@ -116,21 +116,17 @@ def view(row: Row, *, payload: bool) -> strict_json.JsonObject:
         **submitted,
         "created_at": timestamps.render(request.created_at),
         "deadline_at": timestamps.render(request.deadline_at),
-        "decided_at": _rendered(request.decided_at),
+        "decided_at": timestamps.render_known(request.decided_at),
         "decided_by": request.decided_by,
         "note": request.note,
-        "expires_at": _rendered(request.expires_at),
+        "expires_at": timestamps.render_known(request.expires_at),
         "event_id": row["event_id"],
         "deliveries_wanted": row["wanted"],
         "deliveries_made": row["made"],
         "attempts": row["attempts"],
         "last_result": row["last_result"],
-        "delivered_at": _rendered(row["delivered_at"]),
+        "delivered_at": timestamps.render_known(row["delivered_at"]),
     }
-
-
-def _rendered(at: int | None) -> str | None:
-    return None if at is None else timestamps.render(at)
 
 
 def _check_room(store: ProviderStore, instance_id: str) -> None:

@@ -11,6 +11,8 @@ from typing import Final, Protocol
 
 PATIENCE_S: Final = 1.0
 """How old an unfinished request must be before it makes room sooner than an idle connection does."""
+LOOK_S: Final = 0.25
+"""How often it is looked for connections that say nothing, in seconds."""
 
 
 class Closable(Protocol):
@@ -203,3 +205,11 @@ class Connections:
     def _tell_quiet(self) -> None:
         if not self.busy:
             self._quiet.set()
+
+
+async def watch_silent(connections: Connections, limit_s: float) -> None:
+    """Cut, until cancelled, what has not sent a request's headers within so many seconds."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(LOOK_S)
+        connections.cut_silent(loop.time() - limit_s)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import uvloop
 
 from wakegate_receiver.app import App, Bounds
 from wakegate_receiver.binding import bind, connection_limits
-from wakegate_receiver.connections import Connections
+from wakegate_receiver.connections import Connections, watch_silent
 from wakegate_receiver.control.serving import controlling
 from wakegate_receiver.control_socket import control_socket
 from wakegate_receiver.health import health_routes
@@ -23,7 +24,7 @@ from wakegate_receiver.metrics import MeasuredRecords, Measures, metrics_page
 from wakegate_receiver.passed import sort_out
 from wakegate_receiver.protocol import Server
 from wakegate_receiver.refusals import Case, Refusals
-from wakegate_receiver.serving import health_app, serving
+from wakegate_receiver.serving import serving
 from wakegate_receiver.stopping import Stop, drain, end, leaving_in_time, longest_stop, stop_signals, tidy_seconds
 from wakegate_receiver.tls import server_context
 from wakegate_schema import clock, fault_points
@@ -37,7 +38,6 @@ from wakegate_schema.store.wal import WalWatch
 from wakegate_schema.watchdog import watched
 
 HANDSHAKE_TIMEOUT_S: Final = 5.0
-SWEEP_S: Final = 0.25
 
 _log = structlog.get_logger()
 
@@ -96,14 +96,7 @@ async def receiving(settings: Settings, stop: Stop, passed: Sequence[PassedSocke
     clock.warn_if_set_apart(_log.warning)
     tls = server_context(settings.tls_cert_file, settings.tls_key_file)
     async with AsyncExitStack() as stack:
-        for each in passed:
-            stack.enter_context(each.socket)
-        given = sort_out(passed, settings)
-        control = stack.enter_context(control_socket(settings.control_address, given.control))
-        public = stack.enter_context(given.public or bind(settings.listen))
-        metrics = given.metrics
-        if settings.metrics_listen is not None and metrics is None:
-            metrics = stack.enter_context(bind(settings.metrics_listen, "WAKEGATE_METRICS_LISTEN"))
+        public, control, metrics = _sockets(stack, settings, passed)
         key = ServiceKey.receiver(settings)
         key.check()
         store = await stack.enter_async_context(await open_store(settings.database, mode="service"))
@@ -132,7 +125,7 @@ async def receiving(settings: Settings, stop: Stop, passed: Sequence[PassedSocke
         routes = health_routes(store.probe, lambda: _obstacle(app, listener), store.wal_bytes, store.doubts, page.text)
         tidy = tidy_seconds(settings.shutdown_timeout)
         if metrics is not None:
-            await stack.enter_async_context(serving(health_app(routes), metrics, tidy))
+            await stack.enter_async_context(serving(routes, metrics, tidy))
         harnesses = Harnesses(settings.config_file, settings.harness)
         controlled = await stack.enter_async_context(
             controlling(control, store, harnesses, routes, most_controlling, tidy)
@@ -140,7 +133,7 @@ async def receiving(settings: Settings, stop: Stop, passed: Sequence[PassedSocke
         periodic = (
             page.follow(),
             refusals.keep(),
-            _cut_silent(connections, settings.request_timeout),
+            watch_silent(connections, settings.request_timeout),
             WalWatch(store.take_in_wal).watch(),
         )
         for work in periodic:
@@ -151,6 +144,21 @@ async def receiving(settings: Settings, stop: Stop, passed: Sequence[PassedSocke
         url = f"{'https' if tls else 'http'}://{listener.address}{settings.events_path}"
         _log.info("listening", action="listening", url=url, control=str(settings.control_address))
         yield Receiver(url, refusals, connections, store.probe)
+
+
+def _sockets(
+    stack: AsyncExitStack, settings: Settings, passed: Sequence[PassedSocket]
+) -> tuple[socket.socket, socket.socket, socket.socket | None]:
+    """Return the sockets for webhooks, for harnesses and, where there is one, for metrics, bound and not served yet."""
+    for each in passed:
+        stack.enter_context(each.socket)
+    given = sort_out(passed, settings)
+    control = stack.enter_context(control_socket(settings.control_address, given.control))
+    public = stack.enter_context(given.public or bind(settings.listen))
+    metrics = given.metrics
+    if settings.metrics_listen is not None and metrics is None:
+        metrics = stack.enter_context(bind(settings.metrics_listen, "WAKEGATE_METRICS_LISTEN"))
+    return public, control, metrics
 
 
 def _app(
@@ -179,10 +187,3 @@ def _obstacle(app: App, listener: Listener) -> str | None:
     if app.draining:
         return "draining"
     return None if listener.accepting else "not_listening"
-
-
-async def _cut_silent(connections: Connections, request_timeout: float) -> None:
-    loop = asyncio.get_running_loop()
-    while True:
-        await asyncio.sleep(SWEEP_S)
-        connections.cut_silent(loop.time() - request_timeout)

@@ -22,15 +22,13 @@ from pydantic import (
 )
 
 from wakegate_schema import ids
-from wakegate_schema.calls.scope import Scope
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.setting_sources import ConfigFile, MalformedFile, finding, read_settings_file, shown, tables_in
-from wakegate_schema.setting_types import text
+from wakegate_schema.setting_types import table_name, text
 
 OVERFLOW_UID = 65_534
 """What the kernel shows for every user that a user namespace does not map: nobody in particular."""
 
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MOST_INSTANCES = 100
 _LONGEST_INSTANCE = 255
@@ -59,11 +57,6 @@ class Harness:
     token_sha256: str | None = field(default=None, repr=False)
     """SHA-256 of its bearer token, in hex."""
 
-    @property
-    def scope(self) -> Scope:
-        """Its instances, and its name in the records."""
-        return Scope(f"harness:{self.name}", self.instances)
-
 
 class Harnesses:
     """The harnesses of the settings file as it is now; a change needs no restart.
@@ -82,6 +75,8 @@ class Harnesses:
         self._file = file
         self._current = _harnesses(tables or {})
         self._read = _Read()
+        self._wrong: tuple[bytes | None, str] = None, ""
+        """The last that could not be understood, and why."""
 
     def current(self) -> Mapping[str, Harness]:
         """Return every harness by name, in the file's order.
@@ -120,8 +115,18 @@ class Harnesses:
         except MalformedFile as error:
             raise HarnessesUnreadable(f"{where}: {error}; mend it") from None
         if data != self._read.data:
-            self._current = _harnesses(_tables(where, data))
-        self._read = _Read(data, _identity(status), time.time_ns() - status.st_mtime_ns > _SETTLED_NS)
+            self._current = self._understood(where, data)
+        changed = max(status.st_mtime_ns, status.st_ctime_ns)  # whoever copies a file may set the first as they like
+        self._read = _Read(data, _identity(status), time.time_ns() - changed > _SETTLED_NS)
+
+    def _understood(self, where: str, data: bytes) -> dict[str, Harness]:
+        """Return what the file says. What is wrong with it is found out once, however often anybody asks."""
+        if data != self._wrong[0]:
+            try:
+                return _harnesses(_tables(where, data))
+            except HarnessesUnreadable as error:
+                self._wrong = data, str(error)
+        raise HarnessesUnreadable(self._wrong[1])
 
 
 def token_sha256(token: str) -> str:
@@ -211,13 +216,6 @@ class HarnessTable(BaseModel):
         return self
 
 
-def harness_name(name: object) -> str:
-    """Accept a harness's name: a lower-case letter, then up to 62 of a-z, 0-9, _ and -."""
-    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-        raise ValueError("must be a name: a lower-case letter, then up to 62 lower-case letters, digits, _ and -")
-    return name
-
-
 def _apart(tables: dict[str, HarnessTable]) -> dict[str, HarnessTable]:
     """Refuse two harnesses that nobody could tell apart."""
     for key, what in (("uid", "uid"), ("token_sha256", "token")):
@@ -229,7 +227,7 @@ def _apart(tables: dict[str, HarnessTable]) -> dict[str, HarnessTable]:
     return tables
 
 
-HarnessTables = Annotated[dict[Annotated[str, BeforeValidator(harness_name)], HarnessTable], AfterValidator(_apart)]
+HarnessTables = Annotated[dict[Annotated[str, BeforeValidator(table_name)], HarnessTable], AfterValidator(_apart)]
 _TABLES: TypeAdapter[dict[str, HarnessTable]] = TypeAdapter(HarnessTables)
 
 

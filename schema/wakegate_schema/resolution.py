@@ -59,11 +59,11 @@ class Resolution:
             "state": self.state.value,
             "reason": self.reason,
             "note": self.note,
-            "decided_at": _text(self.decided_at),
-            "expires_at": _text(self.expires_at),
+            "decided_at": timestamps.render_known(self.decided_at),
+            "expires_at": timestamps.render_known(self.expires_at),
             "result": self.result,
             "error": self.error,
-            "finished_at": _text(self.finished_at),
+            "finished_at": timestamps.render_known(self.finished_at),
             "group": self.group,
         }
 
@@ -123,7 +123,3 @@ _EXPLANATIONS: Final = {
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _text(at: int | None) -> str | None:
-    return None if at is None else timestamps.render(at)

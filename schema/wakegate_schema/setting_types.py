@@ -19,6 +19,7 @@ _DECIMAL = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _SECRET_SHAPE = re.compile(r"whsec_.*|[A-Za-z0-9_=-]{32,}|[A-Za-z0-9+/_-]{43}=")
 _EVENTS_PATH = re.compile(r"/|(?:/[A-Za-z0-9._~-]+)+")
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+_TABLE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _SQLITE = "sqlite:///"
 
 
@@ -58,6 +59,13 @@ def text(value: object) -> str:
         raise ValueError("is empty; give it a value or leave it out")
     if value != value.strip() or not value.isprintable():
         raise ValueError("has blanks around it or control characters in it")
+    return value
+
+
+def table_name(value: object) -> str:
+    """Accept the NAME of a table `[section.NAME]`: a lower-case letter, then up to 62 of a-z, 0-9, _ and -."""
+    if not isinstance(value, str) or _TABLE_NAME.fullmatch(value) is None:
+        raise ValueError("must be a name: a lower-case letter, then up to 62 lower-case letters, digits, _ and -")
     return value
 
 

@@ -55,6 +55,11 @@ def render(at: int) -> str:
         raise MalformedTime("The moment is outside the years 0001 to 9999.") from None
 
 
+def render_known(at: int | None) -> str | None:
+    """Write a moment as `render` does; None for one that is not known, or never was."""
+    return None if at is None else render(at)
+
+
 def duration(text: str) -> int:
     """Read a duration: a whole number without leading zeros and `s`, `m` or `h`.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
-from wakegate_schema.setting_types import one_of, seconds, text
+from wakegate_schema.setting_types import one_of, seconds, table_name, text
 from wakegate_schema.urls import MalformedUrl, webhook_url
 
 NONE = "none"
@@ -17,7 +17,6 @@ PROGRAM_TIMEOUT_S: Final = 30.0
 """How long a program may take for a wake, in seconds, unless its table says otherwise."""
 LONGEST_TIMEOUT_S: Final = 600.0
 
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _ENTRY_POINT = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _MOST_ARGUMENTS = 100
 
@@ -121,12 +120,11 @@ _BELONGS: Final = {
 
 
 def wake_name(name: object) -> str:
-    """Accept a target's name: a lower-case letter, then up to 62 of a-z, 0-9, _ and -; not `none`."""
-    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-        raise ValueError("must be a name: a lower-case letter, then up to 62 lower-case letters, digits, _ and -")
-    if name == NONE:
+    """Accept a target's name, as `table_name` does; not `none`."""
+    found = table_name(name)
+    if found == NONE:
         raise ValueError("is built in and cannot be redefined; choose another name")
-    return name
+    return found
 
 
 WakeTables = dict[Annotated[str, BeforeValidator(wake_name)], WakeTable]

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ import pytest
 from support import driving
 from support.desk import Desk
 from support.harness import LEASE
+from support.processes import script
 from support.ways import NAMES, Way
 from wakegate_adapter import Adapter, Call, State
 from wakegate_schema import clock
@@ -50,9 +50,7 @@ def ledger(tmp_path: Path) -> Path:
 @asynccontextmanager
 async def harness(where: str, *args: object) -> AsyncIterator[Process]:
     """A harness process; killed at the end if it still runs."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(HARNESS), where, *map(str, args), stdin=PIPE, stdout=PIPE
-    )
+    process = await asyncio.create_subprocess_exec(*script(HARNESS), where, *map(str, args), stdin=PIPE, stdout=PIPE)
     try:
         yield process
     finally:

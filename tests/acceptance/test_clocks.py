@@ -6,7 +6,6 @@ nothing starts twice. What a wrong clock keeps from going on is held and not los
 
 import asyncio
 import os
-import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,6 +22,7 @@ from support.clocks import SetApart
 from support.console import Ran, run
 from support.deliveries import Delivery
 from support.desk import new_id
+from support.processes import script
 from support.services import Site, lines_of, site_in
 from support.workers import WorkerDesk, eventually
 from wakegate_schema import clock, timestamps
@@ -413,7 +413,7 @@ async def test_a_later_end_in_a_later_answer_is_not_taken(site: Site, peer: Peer
 async def harness(site: Site, apart: SetApart, *words: object) -> AsyncIterator[Process]:
     """Run a harness in a process of its own."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(HARNESS), site.settings.database, *map(str, words),
+        *script(HARNESS), site.settings.database, *map(str, words),
         stdin=PIPE, stdout=PIPE, env={**os.environ, **apart.environment},
     )  # fmt: skip
     try:

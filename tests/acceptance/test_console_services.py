@@ -41,7 +41,7 @@ def log(directory: Path) -> str:
     return (directory / "log").read_text()
 
 
-def until(holds: Callable[[], bool], within: float = 15) -> None:
+def until(holds: Callable[[], bool], within: float = 60) -> None:
     """Wait until something holds."""
     deadline = time.monotonic() + within
     while not holds():

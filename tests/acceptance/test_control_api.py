@@ -14,6 +14,7 @@ import pytest
 from support.control import OTHERS, Site, Voice, by_token, by_uid, control_process, control_site, token_of
 from support.desk import Desk, approved
 from support.receivers import PROVIDER, Client, Running, request_bytes, stalled
+from wakegate_receiver.control.verbs import CHUNK, PAGE_BYTES
 from wakegate_schema import clock, timestamps
 from wakegate_schema.downstream import downstream_key
 from wakegate_schema.records import Outcome
@@ -296,6 +297,27 @@ async def test_a_group_is_sealed_and_takes_no_further_call(ask: Voice, site: Sit
         assert (await again("POST", "/v1/groups/nobodys/seal", {})).status == 404
 
 
+async def test_a_group_of_large_results_is_sealed_page_by_page(ask: Voice, desk: Desk) -> None:
+    """However many calls a group has, the receiver holds a few of them at a time."""
+    ids, store, result = [], desk.store, json.dumps("x" * 250_000).encode()
+    for _ in range(30):
+        waiting, now = await desk.waiting(group="turn"), clock.now()
+        started = await store.start(waiting.lease, approved(), now, now + clock.MINUTE)
+        assert started is not None
+        await store.finish(started.lease, Outcome("succeeded", "returned", result=result), now)
+        ids.append(waiting.execution_id)
+    first = await ask("POST", "/v1/groups/turn/seal")
+    assert len(first.body) < PAGE_BYTES + CHUNK * 260_000
+    rest = await ask("POST", "/v1/groups/turn/seal", {"after": first.value["next"]})
+    assert [each["execution_id"] for page in (first, rest) for each in page.value["executions"]] == ids
+    assert rest.value["next"] is None
+    one = await ask("POST", "/v1/groups/turn/seal", {"limit": 1})
+    assert [each["execution_id"] for each in one.value["executions"]] == ids[:1]
+    refused = await ask("POST", "/v1/groups/turn/seal", {"after": 1})
+    assert (refused.status, refused.reason, refused.value["path"]) == (400, "bad_parameter", "after")
+    del desk
+
+
 # Who asks
 
 
@@ -354,6 +376,24 @@ async def test_a_harness_loses_access_with_its_next_request(site: Site, ask: Voi
     assert (await ask("GET", "/v1/harness")).status == 401
     site.tables({"desk": by_token("desk", "refund-desk")})
     assert len((await ask("GET", "/v1/harness")).value["instances"]) == 1
+
+
+async def test_a_harness_that_is_taken_out_while_its_body_comes_does_nothing_more(site: Site, desk: Desk) -> None:
+    body = json.dumps(CALL).encode()
+    head = (
+        "POST /v1/executions HTTP/1.1\r\nHost: control\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {token_of('desk')}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    reader, writer = await asyncio.open_unix_connection(str(site.settings.control_address))
+    writer.write(head.encode() + body[:-1])
+    async with site.voice("desk") as ask:
+        assert (await ask("GET", "/v1/harness")).status == 200
+    site.tables({})
+    writer.write(body[-1:])
+    async with asyncio.timeout(10):
+        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 401 ")
+    writer.close()
+    assert await desk.store.executions() == []
 
 
 async def test_a_file_that_cannot_be_read_refuses_every_harness_until_it_is_mended(site: Site, ask: Voice) -> None:

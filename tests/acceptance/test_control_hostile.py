@@ -3,6 +3,8 @@
 import asyncio
 import json
 import socket
+import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +14,8 @@ import pytest
 from support.control import Reply, Site, Voice, by_token, control_site, token_of
 from support.desk import Desk
 from support.receivers import Client, Running
+from wakegate_receiver.control.app import _understood
+from wakegate_receiver.control.routes import Route
 from wakegate_schema import clock
 
 TABLES = {"desk": by_token("desk", "refund-desk")}
@@ -285,6 +289,32 @@ async def test_neither_strangers_nor_a_busy_harness_hold_up_webhooks_or_other_ha
             task.cancel()
         await asyncio.gather(*junk, return_exceptions=True)
         assert {kind: sorted(times)[7] < 1 for kind, times in took.items()} == {"harness": True, "webhook": True}
+
+
+async def test_large_bodies_of_one_harness_are_read_one_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many threads that read at once would keep the loop, and so the webhooks, from its turn."""
+    inside: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+
+    def reading(route: Route, body: bytes) -> Any:
+        who = "busy" if b'"busy' in body else "desk"
+        inside[who] += 1
+        most[who] = max(most[who], inside[who])
+        time.sleep(0.05)
+        found = _understood(route, body)
+        inside[who] -= 1
+        return found
+
+    monkeypatch.setattr("wakegate_receiver.control.app._understood", reading)
+    await Desk(site.store, name="another").open()
+    site.tables({**TABLES, "busy": by_token("busy", "another")})
+    async with site.voice("busy") as busy, site.voice("desk") as ask:
+        answers = await asyncio.gather(
+            *(busy("POST", SUSPEND, body_of(key=f"busy-{n}", arguments={"a": [0.5] * 2_000})) for n in range(6)),
+            *(ask("POST", SUSPEND, body_of(key=f"desk-{n}", arguments={"a": [0.5] * 2_000})) for n in range(6)),
+        )
+    assert {answer.status for answer in answers} == {201}
+    assert most == {"busy": 1, "desk": 1}
 
 
 async def _over_and_over(voice: Voice, method: str, path: str, body: bytes | None = None) -> None:

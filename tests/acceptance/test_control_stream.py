@@ -8,11 +8,13 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
+import aiohttp
 import pytest
 
 from support.control import Site, by_token, control_process, control_site, process_in, token_of
 from support.desk import Desk
-from wakegate_schema import clock
+from wakegate_schema import clock, fault_points
+from wakegate_schema.fault_points import TEST_FAULT
 from wakegate_schema.records import Outcome
 from wakegate_schema.store import Store, open_store
 
@@ -141,8 +143,23 @@ async def test_a_table_beside_ones_own_ends_no_stream(site: Site, desk: Desk) ->
         assert (await stream.next())[2]["execution_id"] == mine
 
 
+async def test_a_stream_that_fails_in_the_middle_breaks_off_at_once(site: Site, desk: Desk) -> None:
+    mine = await resolved(desk)
+    fault_points.arm({TEST_FAULT: "http_in.answer:control.resolutions=raise"}, lambda *_, **__: None)
+    try:
+        async with site.stream("desk", "?after=") as stream:
+            assert (await stream.next())[1] == "ready"
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await stream.next()
+    finally:
+        fault_points.arm({}, lambda *_, **__: None)
+    async with site.stream("desk", "?after=") as stream:
+        await stream.next()
+        assert (await stream.next())[2]["execution_id"] == mine
+
+
 async def test_a_client_that_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wakegate_receiver.control.serving.SEND_S", 1.0)
+    monkeypatch.setattr("wakegate_receiver.control.sending.SEND_S", 1.0)
     async with control_site(TABLES) as site, site.voice("desk") as ask:
         desk = await Desk(site.store, name="refund-desk").open()
         result = json.dumps("x" * 200_000).encode()

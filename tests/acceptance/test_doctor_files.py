@@ -301,6 +301,22 @@ def test_tools_are_imported_as_the_workers_user_when_root_asks(box: Machine) -> 
 
 
 @as_root
+def test_a_settings_file_that_a_service_cannot_read_is_a_problem(house: Path, console: Console) -> None:
+    separated(console)
+    house.chmod(0o755)
+    file = house / "wakegate.toml"
+    file.write_text('log_level = "info"\n')
+    os.chown(file, 0, GROUP)
+    file.chmod(0o640)
+    console.set("WAKEGATE_CONFIG", str(file))
+    assert "is in force" in offline(console).of("settings.file", "ok")
+    file.chmod(0o600)
+    found = offline(console).of("settings.file", "problem")
+    assert f"the receiver (uid {RECEIVER}) and the worker (uid {WORKER}) cannot read {file}" in found
+    assert "harnesses_unreadable" in found
+
+
+@as_root
 def test_the_control_socket_and_the_harnesses_that_cannot_reach_it(house: Path, console: Console) -> None:
     control = house / "c.sock"
     console.set("WAKEGATE_CONTROL", str(control))

@@ -6,7 +6,6 @@ Whatever happens, the refund is made at most once, counted in a file outside wak
 import asyncio
 import re
 import signal
-import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
@@ -20,7 +19,7 @@ from aiohttp import web
 from support.clocks import SetApart
 from support.front import Front, PassOn, cut
 from support.house import House, house, house_with_site
-from support.processes import clean_environment
+from support.processes import clean_environment, script
 from support.services import Site
 from support.workers import eventually
 from wakegate_adapter import State
@@ -55,8 +54,7 @@ async def holder(
     """Hold a call in a process, its environment changed so; killed at the end if it still runs."""
     words = (where or house.database, "run-1", house.ledger.path, seconds, limit)
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        str(HOLDER),
+        *script(HOLDER),
         *map(str, words),
         stdin=DEVNULL,
         stdout=PIPE,

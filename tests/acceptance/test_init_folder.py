@@ -1,5 +1,6 @@
 """`wakegate init`: a folder to develop in, with settings that load as they are, and nothing overwritten."""
 
+import os
 import re
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -67,6 +68,19 @@ def test_again_it_changes_nothing(folder: Path) -> None:
     again = run(folder, "init", "--json")
     assert (again.code, {step["state"] for step in again.json}) == (0, {"was there"})
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["wakegate.toml", ".gitignore"])
+@pytest.mark.parametrize("odd", ["folder", "pipe", "device", "nothing"])
+def test_what_is_no_file_is_said_to_be_in_the_way_and_not_read(tmp_path: Path, name: str, odd: str) -> None:
+    path = tmp_path / name
+    if odd in ("folder", "pipe"):
+        path.mkdir() if odd == "folder" else os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if odd == "device" else "/nothing/there")
+    done = run(tmp_path, "init", "--json")
+    said = {Path(step["name"]).name: (step["state"], step["detail"]) for step in done.json}[name]
+    assert (done.code, said[0], "move it away" in said[1]) == (1, "differs", True)
 
 
 def test_what_is_there_is_kept_and_what_it_lacks_is_said(tmp_path: Path) -> None:

@@ -259,6 +259,17 @@ def test_a_link_in_an_image_leads_nowhere_else(bare: Machine) -> None:
     assert list(bare.outside("/var/lib").iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["etc", "etc/passwd", "etc/shadow", "etc/group"])
+def test_no_user_is_made_where_a_link_leads_out_of_an_image(bare: Machine, name: str) -> None:
+    root = image(bare)
+    (root / "etc").rename(root / "old") if name == "etc" else (root / name).unlink(missing_ok=True)
+    (root / name).symlink_to(f"/{name}")
+    accounts = {each: bare.outside(f"/etc/{each}").read_text() for each in ("passwd", "shadow", "group")}
+    done = bare.wakegate("init", "--system", "--root", "/opt/image")
+    assert (done.returncode, "which is not in /opt/image" in done.stderr) == (1, True)
+    assert {each: bare.outside(f"/etc/{each}").read_text() for each in accounts} == accounts
+
+
 def test_the_table_of_a_terminal_says_what_to_do_in_full(bare: Machine) -> None:
     bare.outside("/run/wakegate").mkdir(mode=0o755)
     script = f"stty cols 90 rows 40; {WAKEGATE} init --system --dry-run"

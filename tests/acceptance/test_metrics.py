@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.desk import Desk
 from support.ports import free_port
 from support.receivers import Registered, Running, receiver_in
+from wakegate_receiver.metrics import metrics_page
 from wakegate_schema import clock
 from wakegate_schema.records import Outcome
 
@@ -95,6 +96,8 @@ async def test_what_the_store_holds_is_counted(receiver: Running) -> None:
     assert before["wakegate_executions state=saved"] == 2
     assert before["wakegate_executions state=in_doubt"] == 0
     assert before["wakegate_instance_active instance=desk"] == 1
+    for state in ("permitted", "in_doubt", "lapsed", "abandoned"):  # `increase()` sees only what has begun at 0
+        assert before[f"wakegate_resolutions_total state={state}"] == 0
     await receiver.store.abandon(abandoned.execution_id, "changed", "harness", clock.now())
     found = before
     async with asyncio.timeout(20):
@@ -113,7 +116,7 @@ async def test_a_start_is_told_with_its_times(receiver: Running) -> None:
     started = await desk.started()
     await receiver.store.finish(started.lease, Outcome("succeeded", "returned"), clock.now())
     async with asyncio.timeout(20):
-        while "wakegate_resolutions_total state=succeeded" not in (found := await page(control(receiver))):
+        while (found := await page(control(receiver)))["wakegate_resolutions_total state=succeeded"] == 0:
             await asyncio.sleep(0.3)
     assert found["wakegate_decision_to_start_seconds_count"] == 1
     assert found["wakegate_start_slack_seconds_count"] == 1
@@ -132,6 +135,25 @@ async def test_a_store_that_is_away_leaves_the_page_standing(receiver: Running, 
         assert "wakegate_acknowledgements_total kind=saved" in found
     finally:
         (home / "elsewhere.db").rename(database)
+
+
+async def test_those_who_ask_at_once_are_given_one_page(receiver: Running) -> None:
+    """Writing it takes the loop's time, which webhooks need."""
+    _, pages = metrics_page(receiver.store, {'"\n\\x': 1}, lambda: 1, clock.now)
+    first = await asyncio.gather(*(pages.text() for _ in range(100)))
+    again = await asyncio.gather(*(pages.text() for _ in range(100)))
+    assert [len({id(page) for page in those}) for those in (first, again)] == [1, 1]
+    assert first[0] is not again[0], "whoever asks later is told what is so by then"
+
+
+async def test_names_of_instances_cannot_forge_a_line(receiver: Running) -> None:
+    name = 'a"} 1\nwakegate_epoch 7\n\\'
+    known = await receiver.register()
+    desk = Desk(receiver.store, known.provider, known.instance_id, known.registration_id, name)
+    await receiver.store.add_instance(desk.instance(), known.registration_id)
+    found = await page(control(receiver))
+    assert found["wakegate_epoch"] == 1
+    assert found[f"wakegate_instance_active instance={name}"] == 1
 
 
 async def test_the_metrics_address_serves_health_and_metrics_alone(home: Path) -> None:

@@ -62,9 +62,11 @@ PROGRAM = """
 import resource, sys
 if sys.argv[1] != "0":
     resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]),) * 2)
+import gc; gc.disable()
 from wakegate_receiver import run
 from wakegate_schema.logs import configure
 from wakegate_schema.settings import load_settings
+gc.freeze(); gc.enable()
 configure("json")
 exec(sys.argv[2])
 run(load_settings(), ready=lambda url: print(url, flush=True))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from support.wake_programs import command, entry, gone, open_descriptors, parent, program, shell, written
+from support.wake_programs import children, command, entry, gone, open_descriptors, parent, program, shell, written
 from wakegate_schema.wake_targets import WakeTarget
-from wakegate_worker import wake_keeper, wake_programs
+from wakegate_worker import wake_programs
 from wakegate_worker.wake_programs import TAIL, Ended, run
 
 WAKE_ID = "89dce729-b9ed-42b2-931b-235edea41308_6"
@@ -181,24 +181,35 @@ async def test_a_program_dies_with_its_keeper(tmp_path: Path) -> None:
     assert await gone(number)
 
 
-async def test_a_keeper_that_is_told_to_end_ends_its_program(tmp_path: Path) -> None:
+BEHIND = '(setsid sh -c \'echo $$ > "$1"; exec sleep 600\' x "$1" &); exec sleep 600'
+"""What has a child in a session of its own, whose parent has gone."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+async def test_a_keeper_that_is_told_to_end_ends_what_it_keeps(tmp_path: Path, number: signal.Signals) -> None:
     pid = tmp_path / "pid"
-    waiting = asyncio.ensure_future(of(shell('echo $$ > "$1"; sleep 600', pid)))
-    number = int(await written(pid))
-    os.kill(parent(number), signal.SIGTERM)
+    waiting = asyncio.ensure_future(of(shell(BEHIND, pid)))
+    left = int(await written(pid))
+    while parent(left) not in (keepers := children(os.getpid())):
+        await asyncio.sleep(0.01)
+    os.kill(keepers[0], number)
     assert (await waiting).problem == "keeper_lost"
-    assert await gone(number)
+    assert await gone(left)
 
 
 async def test_a_keeper_that_hangs_is_ended_by_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what it keeps: a program that stops its keeper gains nothing by it."""
     monkeypatch.setattr(wake_programs, "GRACE_S", 0.5)
-    monkeypatch.setattr(wake_keeper, "END_S", 0.5)
     pid = tmp_path / "pid"
-    waiting = asyncio.ensure_future(of(shell('echo $$ > "$1"; exec sleep 600', pid, timeout=4.0)))
-    number = int(await written(pid))
-    os.kill(parent(number), signal.SIGSTOP)
+    waiting = asyncio.ensure_future(of(shell(f"kill -STOP $PPID; {BEHIND}", pid, timeout=2.0)))
+    left = int(await written(pid))
     assert (await waiting).problem == "timeout"
-    assert await gone(number)
+    assert await gone(left)
+
+
+async def test_what_the_locale_cannot_name_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wake_programs, "_command", lambda _: ["/bin/true", "\ud800"])
+    assert (await of(shell("exit 0"))).problem == "program_not_started"
 
 
 async def test_many_programs_leave_no_descriptor_open(tmp_path: Path) -> None:
@@ -220,6 +231,15 @@ async def woken_slowly(message):
     woken(message)
 """
 
+ODD = """\
+class Named(type):
+    @property
+    def __name__(cls): raise ValueError("a token")
+class Odd(ImportError, metaclass=Named):
+    def __str__(self): raise ValueError("a token")
+"""
+"""An exception that cannot be told in the usual way."""
+
 
 @pytest.mark.parametrize("function", ["woken", "woken_slowly"])
 async def test_an_entry_point_is_called_with_the_message_and_acknowledges_by_returning(
@@ -239,6 +259,16 @@ async def test_an_entry_point_is_called_with_the_message_and_acknowledges_by_ret
         ("import sys\ndef woken(m): sys.exit(0)", "entry_point_raised", "SystemExit (agent.py, line 2)"),
         ("async def woken(m): raise KeyError('x')", "entry_point_raised", "KeyError (agent.py, line 1)"),
         ("def woken(): pass", "entry_point_raised", "TypeError"),
+        ("def woken(m): yield", "entry_point_raised", "TypeError"),
+        ("async def woken(m): yield", "entry_point_raised", "TypeError"),
+        (f"{ODD}\ndef woken(m): raise Odd('a token')", "entry_point_raised", "Odd (agent.py"),
+        (
+            "import sys\nsys.stderr.close()\ndef woken(m): raise ValueError",
+            "entry_point_raised",
+            "ValueError (agent.py",
+        ),
+        (f"{ODD}\nraise Odd('a token')", "entry_point_missing", "Odd (agent.py"),
+        ("raise ImportError('a token')", "entry_point_missing", "ImportError (agent.py, line 1)"),
         ("def other(m): pass", "entry_point_missing", "AttributeError: module 'agent' has no attribute 'woken'"),
         ("woken = 5", "entry_point_missing", "TypeError"),
         ("import nothing_there", "entry_point_missing", "ModuleNotFoundError: No module named 'nothing_there'"),

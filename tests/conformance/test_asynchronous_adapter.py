@@ -7,7 +7,6 @@ notification, and a real worker resumes the call: it runs the tool itself, or an
 import asyncio
 import base64
 import json
-import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from aiohttp import web
 from support.deliveries import Delivery, Sender, new_id
 from support.front import PassOn
 from support.house import House, house_with_site
-from support.processes import clean_environment
+from support.processes import clean_environment, script
 from support.receivers import stalled
 from support.services import Site
 from support.workers import eventually
@@ -37,7 +36,7 @@ RUNS = pytest.mark.parametrize("runs", ["worker", "harness"])
 async def harness(house: House, *words: str) -> str:
     """Run a harness to its end; return what it said."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(HARNESS), house.database, *words, stdout=PIPE, stderr=PIPE, env=clean_environment()
+        *script(HARNESS), house.database, *words, stdout=PIPE, stderr=PIPE, env=clean_environment()
     )
     async with asyncio.timeout(60):
         said, complained = await process.communicate()

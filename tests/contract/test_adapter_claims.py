@@ -178,12 +178,15 @@ async def test_an_approval_that_ends_while_the_claim_is_committed_is_not_used(
     adapter: Adapter, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     execution_id = await permitted(adapter, store)
-    real, looks = clock.now, iter(range(1_000))
+    real, claim, committed = clock.now, Store.claim, asyncio.Event()
 
-    def late() -> int:
-        return real() + (HOUR if next(looks) >= 3 else 0)
+    async def claim_and_tell(*arguments: Any) -> Any:
+        found = await claim(*arguments)
+        committed.set()
+        return found
 
-    monkeypatch.setattr(clock, "now", late)
+    monkeypatch.setattr(Store, "claim", claim_and_tell)
+    monkeypatch.setattr(clock, "now", lambda: real() + (HOUR if committed.is_set() else 0))
     async with adapter.claim(execution_id) as attempt:
         assert not attempt.permitted
         assert attempt.refusal == "lapsed"

@@ -1,7 +1,8 @@
 """A call is held by hand, or as a decorated function, under the same rules as by `hold`."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import functools
+from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -287,3 +288,40 @@ async def test_a_function_whose_arguments_have_no_names_cannot_be_held(adapter: 
         adapter.held(failures=[CardDeclined])  # type: ignore[arg-type]
     with pytest.raises(CallRefused, match=r"^wait_limit: "):
         adapter.holding(a_call(), wait_limit=0)
+
+
+async def test_a_generator_is_refused_because_calling_it_runs_nothing(adapter: Adapter, store: Store) -> None:
+    def generator(amount: int) -> Iterator[int]:
+        yield amount
+
+    async def asynchronous(amount: int) -> AsyncIterator[int]:
+        yield amount
+
+    @functools.wraps(generator)
+    def wrapped(amount: int) -> Iterator[int]:
+        return generator(amount)
+
+    class Callee:
+        def __call__(self, amount: int) -> Iterator[int]:
+            yield amount
+
+    for function in (generator, asynchronous, wrapped, functools.partial(generator), Callee()):
+        with pytest.raises(CallRefused, match="generator"):
+            adapter.held(tool="t")(function)
+        with pytest.raises(CallRefused, match="generator"):
+            await adapter.hold(a_call(), function)
+    with pytest.raises(CallRefused, match="held already"):
+        adapter.held()(adapter.held()(_refund))
+    with pytest.raises(CallRefused, match="held already"):
+        await adapter.hold(a_call(), adapter.held()(_refund))
+    assert await store.executions() == []
+
+
+async def test_a_generator_that_a_function_returns_is_no_success(adapter: Adapter, store: Store) -> None:
+    holding = asyncio.create_task(adapter.hold(a_call(), lambda **arguments: (each for each in arguments)))
+    await decide(store)
+    assert (await holding).state is State.IN_DOUBT
+
+
+async def _refund(amount: int) -> None:
+    raise AssertionError

@@ -129,6 +129,46 @@ async def test_a_hold_goes_through_whatever_answer_is_lost(adapter: Adapter, lin
     assert len(line.lost) == 5
 
 
+@pytest.mark.parametrize(
+    ("told", "altered"),
+    [(b'"amount":4900', b'"amount":9900'), (b'"issue_refund"', b'"issue_everyt"'), (b"key-1", b"key-2")],
+)
+async def test_a_hold_does_not_run_another_call_than_the_one_it_saved(
+    adapter: Adapter, line: Line, store: Store, told: bytes, altered: bytes
+) -> None:
+    line.altered["/claim"] = (told, altered)
+    ran: list[int] = []
+    held = asyncio.create_task(adapter.hold(a_call(key="key-1"), run=lambda amount: ran.append(amount)))
+    execution_id = (await driving.next_saved(store, "issue_refund")).execution_id
+    await driving.approve(store, execution_id)
+    outcome = await held
+    assert (outcome.state, outcome.reason, ran) == (State.LAPSED, "digest_differs", [])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        1.0,
+        1e16,
+        1e22,
+        5e-324,
+        1.7976931348623157e308,
+        -0.0,
+        10**500,
+        0.1,
+        "é\u2028\x7f\U0001f600",
+        [[], {}, None, True],
+    ],
+)
+async def test_a_hold_knows_its_own_call_whatever_it_holds(adapter: Adapter, store: Store, value: object) -> None:
+    call = Call("issue_refund", {"b": value, "a": {"z": value, "y": [value]}})
+    held = asyncio.create_task(adapter.hold(call, run=lambda **arguments: arguments))
+    execution_id = (await driving.next_saved(store, "issue_refund")).execution_id
+    await driving.approve(store, execution_id)
+    outcome = await held
+    assert (outcome.state, outcome.result) == (State.SUCCEEDED, call.arguments)
+
+
 async def test_past_its_limit_a_hold_whose_abandonment_is_not_answered_is_given_up(
     adapter: Adapter, line: Line, store: Store
 ) -> None:

@@ -148,7 +148,11 @@ async def test_sealing_a_group_gives_its_calls_and_lets_no_more_in(
     calls = [await saved(ours, group="g"), await saved(ours, group="g")]
     await saved(theirs, group="theirs-only")
     for _ in range(2):
-        assert [found.resolution.execution_id for found in await ours.seal("g")] == calls
+        page, following = await ours.seal("g")
+        assert ([found.resolution.execution_id for found in page], following) == (calls, None)
+    (first,), following = await ours.seal("g", limit=1)
+    (second,), _ = await ours.seal("g", after=following, limit=1)
+    assert [found.resolution.execution_id for found in (first, second)] == calls
     with pytest.raises(NotAllowed):
         await saved(ours, group="g")
     with pytest.raises(NotFound):

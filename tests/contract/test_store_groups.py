@@ -28,8 +28,9 @@ async def saved(desk: Desk, count: int, **changes: object) -> list[Execution]:
 
 
 async def seal(desk: Desk, group: str = GROUP) -> list[Execution]:
-    """Seal the group."""
-    return await desk.store.seal_group(desk.provider, desk.instance_id, group, clock.now())
+    """Seal the group, and return its calls."""
+    await desk.store.seal_group(desk.provider, desk.instance_id, group, clock.now())
+    return [found for _, found in await desk.store.group_calls(desk.provider, desk.instance_id, group)]
 
 
 async def end(desk: Desk, execution: Execution) -> None:

@@ -14,7 +14,7 @@ from wakegate_adapter import control_http
 from wakegate_receiver import messages
 from wakegate_receiver.control.routes import ROUTES
 from wakegate_schema.settings import Settings
-from wakegate_schema.store import store
+from wakegate_schema.store import Store
 from wakegate_schema.wake_targets import Kind
 from wakegate_worker import outbound
 from wakegate_worker.tool_modules import load_tools
@@ -184,13 +184,13 @@ def _offered() -> dict[str, set[tuple[str, str]]]:
     """For each method of the store: which verbs it takes, and whether to the writer or to the reader."""
     direct: dict[str, set[tuple[str, str]]] = {}
     through: dict[str, set[str]] = {}
-    tree = ast.parse(Path(store.__file__).read_text(encoding="utf-8"))
-    for method in (node for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)):
+    trees = [ast.parse(inspect.getsource(part)) for part in Store.__mro__ if part is not object]
+    for method in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)):
         for call in _calls(method):
             target = ast.unparse(call.func)
             if target in ("self._writer.do", "self._reader.read"):
                 direct.setdefault(method.name, set()).add((target.split(".")[1], ast.unparse(call.args[0])))
-            elif target.startswith("self.") and hasattr(store.Store, target.removeprefix("self.")):
+            elif target.startswith("self.") and hasattr(Store, target.removeprefix("self.")):
                 through.setdefault(method.name, set()).add(target.removeprefix("self."))
     for name, others in through.items():
         for other in others:

@@ -21,6 +21,8 @@ async def count(world: World) -> list[str]:
     had = Counter(effects(world.folder))
     assert set(had.values()) <= {1}, "an effect was had twice"
     assert len(world.peer.requests) == len(world.peer.keys), "a key made two requests"
+    known = {execution.execution_id for execution in executions.values()}
+    assert {line["execution"] for line in _told(world) if "execution" in line} <= known, "an acknowledged call is lost"
     for key, execution in executions.items():
         _check(world, world.calls[key], execution, had[key])
         await _check_history(world, execution)

@@ -34,13 +34,13 @@ def _write(line: dict[str, str]) -> None:
 
 async def suspend(adapter: Adapter, key: str) -> None:
     """Save a call for the worker and wait for its end."""
-    ticket = await adapter.suspend(Call("refund", {"key": key}, key=key), wake="harness")
+    ticket = await _saved(adapter, Call("refund", {"key": key}, key=key), wake="harness")
     await adapter.wait(ticket.execution_id)
 
 
 async def claim(adapter: Adapter, key: str) -> None:
     """Save a call, and run it here once it is permitted."""
-    ticket = await adapter.suspend(Call("refund", {"key": key}, key=key), runs="harness", wake="harness")
+    ticket = await _saved(adapter, Call("refund", {"key": key}, key=key), runs="harness", wake="harness")
     await adapter.wait(ticket.execution_id)
     claim = adapter.claim(ticket.execution_id)
     async with claim as attempt:
@@ -55,7 +55,7 @@ async def claim(adapter: Adapter, key: str) -> None:
 
 async def claim_and_stall(adapter: Adapter, key: str) -> None:
     """Save a call, run it here, and keep the event loop busy for so long that the lease is lost."""
-    ticket = await adapter.suspend(Call("refund", {"key": key}, key=key), runs="harness", wake="harness")
+    ticket = await _saved(adapter, Call("refund", {"key": key}, key=key), runs="harness", wake="harness")
     await adapter.wait(ticket.execution_id)
     async with adapter.claim(ticket.execution_id) as attempt:
         if attempt.permitted:
@@ -77,13 +77,13 @@ async def hold(adapter: Adapter, key: str) -> None:
         ended = await adapter.hold(call, run=run, wait_limit=30)
         told(ended.execution_id, ended.state)
     except HeldElsewhere:  # by the process that died
-        ticket = await adapter.suspend(call, runs="harness")
+        ticket = await _saved(adapter, call, runs="harness")
         await adapter.wait(ticket.execution_id)
 
 
 async def abandon(adapter: Adapter, key: str) -> None:
     """Save a call, wait until the provider has it, and give it up."""
-    ticket = await adapter.suspend(Call("refund", {"key": key}, key=key))
+    ticket = await _saved(adapter, Call("refund", {"key": key}, key=key))
     while (await adapter.get(ticket.execution_id)).request_id is None:
         await asyncio.sleep(0.02)
     given_up = await adapter.abandon(ticket.execution_id, "conversation closed")
@@ -95,7 +95,7 @@ async def grant(adapter: Adapter, key: str) -> None:
 
     Each process takes it under an id of its own: only it knows that it has begun nothing under that.
     """
-    ticket = await adapter.suspend(Call("refund", {"key": key}, key=key), runs="harness", wake="harness")
+    ticket = await _saved(adapter, Call("refund", {"key": key}, key=key), runs="harness", wake="harness")
     await adapter.wait(ticket.execution_id)
     taken = await adapter.take(ticket.execution_id, f"{key}-{os.getpid()}")
     if taken.grant is not None:
@@ -109,7 +109,7 @@ async def grant(adapter: Adapter, key: str) -> None:
 
 async def turn(adapter: Adapter, key: str) -> None:
     """Save a call of a group, seal that, and follow the stream until the call is resolved."""
-    ticket = await adapter.suspend(Call("refund", {"key": key}, key=key, group="turn"), wake="harness")
+    ticket = await _saved(adapter, Call("refund", {"key": key}, key=key, group="turn"), wake="harness")
     await adapter.seal("turn")
     _write({"group": "turn"})
     async with aclosing(adapter.resolutions()) as later:
@@ -128,14 +128,18 @@ async def turn(adapter: Adapter, key: str) -> None:
     assert [found.execution_id async for found in adapter.list(group="turn")] == [ticket.execution_id]
 
 
+async def _saved(adapter: Adapter, call: Call, **options: Any) -> Ticket:
+    ticket = await adapter.suspend(call, **options)
+    told(ticket.execution_id, "saved")
+    return ticket
+
+
 class Insistent(Adapter):
     """Asks again for what it may ask for again, while nobody answers."""
 
     async def suspend(self, *args: Any, **options: Any) -> Ticket:
         """Save a call."""
-        ticket = await insist(lambda: super(Insistent, self).suspend(*args, **options))
-        told(ticket.execution_id, "saved")
-        return ticket
+        return await insist(lambda: super(Insistent, self).suspend(*args, **options))
 
     async def get(self, execution_id: str) -> Resolution:
         """Look."""

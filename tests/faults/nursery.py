@@ -24,6 +24,7 @@ from wakegate_adapter import Adapter
 from wakegate_adapter.control_calls import ControlCalls
 from wakegate_adapter.log import log
 from wakegate_receiver import service as receiver
+from wakegate_receiver.control import openapi
 from wakegate_schema import fault_points, logs
 from wakegate_schema.calls import StoreCalls
 from wakegate_schema.errors import WakegateError
@@ -42,6 +43,7 @@ def main() -> None:
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake)
+    openapi.text()  # made once, not in every receiver
     gc.freeze()
     children: set[int] = set()
     rest = b""

@@ -80,6 +80,10 @@ def acknowledge_another_end(found: World) -> None:
     _acknowledge(found, execution=execution_id, state="abandoned")
 
 
+def acknowledge_another_call(found: World) -> None:
+    _acknowledge(found, execution=new_id(), state="saved")
+
+
 def acknowledge_a_seal(found: World) -> None:
     _acknowledge(found, group="turn of another day")
 
@@ -116,8 +120,9 @@ def tell_of_a_call(found: World) -> None:
 def _change(found: World, statement: str) -> None:
     """Change what the database guards."""
     with closing(sqlite3.connect(found.folder / DATABASE)) as raw:
-        for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            raw.execute(f"DROP TRIGGER {name}")
+        guards = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'index') AND sql IS NOT NULL"
+        for kind, name in raw.execute(guards).fetchall():
+            raw.execute(f"DROP {kind} {name}")
         assert raw.execute(statement).rowcount >= 1
         raw.commit()
 
@@ -125,7 +130,7 @@ def _change(found: World, statement: str) -> None:
 BREAKS = (
     have_it_again, have_none, run_the_denied, lose_a_notification, forget_a_call, wake_nobody, submit_twice,
     deny_what_ran, give_up_what_ran, approve_what_was_denied, damage,
-    acknowledge_another_end, acknowledge_a_seal, tell_twice, start_again,
+    acknowledge_another_end, acknowledge_another_call, acknowledge_a_seal, tell_twice, start_again,
 )  # fmt: skip
 GROUP_BREAKS = (tell_no_program, forget_the_group, tell_of_a_call)
 

@@ -248,9 +248,11 @@ async def process_in(
 
 
 _RECEIVER = """
+import gc; gc.disable()
 from wakegate_receiver import run
 from wakegate_schema.logs import configure
 from wakegate_schema.settings import load_settings
+gc.freeze(); gc.enable()
 configure("json")
 run(load_settings(), ready=lambda url: print(url, flush=True))
 """

@@ -28,8 +28,8 @@ STATUSES: Final = {answer.status for answer in ANSWERS.values() if answer.status
 QUIET_S: Final = 0.1
 """Seconds after an answer in which another would have begun."""
 _PROGRAM: Final = (
-    "from wakegate_receiver import run; from wakegate_schema.logs import configure;"
-    "from wakegate_schema.settings import load_settings;"
+    "import gc; gc.disable(); from wakegate_receiver import run; from wakegate_schema.logs import configure;"
+    "from wakegate_schema.settings import load_settings; gc.freeze(); gc.enable();"
     "configure('json', level='debug'); run(load_settings(), ready=lambda url: print(url, flush=True))"
 )
 

@@ -24,6 +24,8 @@ class Line:
     _losses: list[tuple[str, How]] = field(default_factory=list)
     delay: dict[str, float] = field(default_factory=dict)
     """Seconds for which answers to paths that end so are held back."""
+    altered: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
+    """What stands for what else, of the same length, in answers to paths that end so."""
     lost: list[str] = field(default_factory=list)
     """The paths whose answers were lost."""
     asked: list[str] = field(default_factory=list)
@@ -49,6 +51,8 @@ class Line:
         lines = head.decode("latin-1").lower().split("\r\n")
         length = next((int(line.split(":")[1]) for line in lines if line.startswith("content-length:")), 0)
         answer = await self._answer(head + await reader.readexactly(length))
+        for end in self.altered:
+            answer = answer.replace(*self.altered[end]) if path.endswith(end) else answer
         await asyncio.sleep(next((self.delay[end] for end in self.delay if path.endswith(end)), 0))
         await self._send(writer, answer, self._loss(path))
 

@@ -28,8 +28,8 @@ from wakegate_schema.store import Store, open_store
 PATIENCE_S = 60.0
 """How long something may take on a machine that has other things to do."""
 RECEIVER = (
-    "from wakegate_receiver import run; from wakegate_schema import logs;"
-    "from wakegate_schema.settings import load_settings;"
+    "import gc; gc.disable(); from wakegate_receiver import run; from wakegate_schema import logs;"
+    "from wakegate_schema.settings import load_settings; gc.freeze(); gc.enable();"
     "logs.configure('json'); run(load_settings(None), ready=lambda url: print(url, flush=True))"
 )
 

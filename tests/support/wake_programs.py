@@ -1,6 +1,7 @@
 """Programs that wakes run in tests, and processes that are looked for outside of everything."""
 
 import asyncio
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -45,6 +46,16 @@ def is_running(pid: int) -> bool:
 def parent(pid: int) -> int:
     """The parent of a process."""
     return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if parent(int(folder.name)) == pid:
+                found.append(int(folder.name))
+    return found
 
 
 async def written(path: Path, seconds: float = 60.0) -> str:

@@ -25,8 +25,9 @@ from wakegate_worker.service import running
 TOKEN = "tok-PLANTED-secret-1234567890"
 SETTLED = RESOLVED | {State.IN_DOUBT}
 PROGRAM = (
+    "import gc; gc.disable();"
     "import uvloop; from wakegate_schema import logs; from wakegate_schema.settings import load_settings;"
-    "from wakegate_worker.service import serve;"
+    "from wakegate_worker.service import serve; gc.freeze(); gc.enable();"
     "logs.configure('json'); uvloop.run(serve(load_settings(None)))"
 )
 

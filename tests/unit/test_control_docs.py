@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from wakegate_receiver.binding import CONTROL_CONNECTIONS
-from wakegate_receiver.control import app, openapi, parameters, places, requests, stream, verbs, visits
+from wakegate_receiver.control import app, openapi, parameters, places, requests, sending, stream, verbs, visits
 from wakegate_receiver.control.answers import ANSWERS, ControlRefused, raw_refusal, refusal
 from wakegate_receiver.control.errors import refused_by
 from wakegate_receiver.control.routes import ROUTES
@@ -38,7 +38,7 @@ def test_the_limits_are_those_of_the_code() -> None:
         f"| a body | {requests.MAX_BODY_BYTES // 1024 // 1024} MiB |",
         f"| {app.REQUEST_S:g} s, and what it waits |",
         f"| a wait | {parameters.LONGEST_WAIT_S} s |",
-        f"| a client that does not read what it is sent | {app.SEND_S:g} s |",
+        f"| a client that does not read what it is sent | {sending.SEND_S:g} s |",
         f"| {places.RATE} a second, {places.REQUESTS} at once (those that wait included) |",
         f"| a harness's streams | {places.STREAMS} |",
         f"| connections | {CONTROL_CONNECTIONS}; idle ones make room |",

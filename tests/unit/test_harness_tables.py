@@ -6,8 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
 
+from wakegate_receiver.control.identity import Identities
 from wakegate_schema import harness_tables
+from wakegate_schema.calls import Scope
 from wakegate_schema.harness_tables import Harness, Harnesses, HarnessesUnreadable, token_sha256
 from wakegate_schema.setting_sources import ConfigFile, read_settings_file
 from wakegate_schema.settings import Settings, SettingsError, load_settings
@@ -45,8 +48,8 @@ def test_a_harness_has_a_name_proofs_and_instances(file: Path) -> None:
 
 
 def test_its_scope_is_its_instances_under_its_name(file: Path) -> None:
-    [harness] = watched(file, REFUNDS).current().values()
-    assert (harness.scope.actor, harness.scope.names) == ("harness:refunds", frozenset({"refund-desk"}))
+    visitor = Identities(watched(file, REFUNDS)).of(CIMultiDictProxy(CIMultiDict()), 1200)
+    assert visitor.scope == Scope("harness:refunds", frozenset({"refund-desk"}))
 
 
 WRONG = [
@@ -128,7 +131,24 @@ def test_a_change_counts_that_kept_time_and_size(file: Path) -> None:
     assert harnesses.by_uid(1200) is None
 
 
-def test_a_file_that_has_not_changed_is_not_read_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_with_a_file_is_found_out_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    harnesses = watched(file, REFUNDS)
+    file.write_text(REFUNDS + "[harness.x]\n")
+    with pytest.raises(HarnessesUnreadable) as first:
+        harnesses.current()
+    with monkeypatch.context() as patch:
+        patch.setattr(harness_tables, "_tables", None)
+        with pytest.raises(HarnessesUnreadable) as again:
+            harnesses.current()
+    assert str(first.value) == str(again.value)
+    file.write_text(REFUNDS)
+    assert list(harnesses.current()) == ["refunds"]
+
+
+def test_a_file_that_has_not_changed_is_not_read_again_and_one_that_is_new_always(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New is what was changed lately, whatever time a copy has given it (`cp -p`)."""
     harnesses = watched(file, REFUNDS)
     long_ago = 1_700_000_000_000_000_000
     os.utime(file, ns=(long_ago, long_ago))
@@ -139,9 +159,14 @@ def test_a_file_that_has_not_changed_is_not_read_again(file: Path, monkeypatch: 
         return read_settings_file(path)
 
     monkeypatch.setattr(harness_tables, "read_settings_file", counting)
+    monkeypatch.setattr(harness_tables, "_SETTLED_NS", 3_600_000_000_000)
+    for _ in range(3):
+        assert harnesses.by_uid(1200) is not None
+    assert read == [file] * 3
+    monkeypatch.setattr(harness_tables, "_SETTLED_NS", 0)
     for _ in range(5):
         assert harnesses.by_uid(1200) is not None
-    assert read == [file]
+    assert read == [file] * 4
 
 
 @pytest.mark.parametrize("text", ["x =", "\xff", "a = 1\na = 2\n", "# " + "x" * 1_048_576])

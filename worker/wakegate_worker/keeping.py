@@ -26,13 +26,13 @@ class Keeping:
     @asynccontextmanager
     async def kept(self, lease: Lease) -> AsyncIterator[None]:
         """Keep the lease before the start, so that nobody asks the same beside an answer that is on its way."""
-        async with _beside(self._until_lost("keep", lease, self._store.keep_lease)):
+        async with beside(self._until_lost("keep", lease, self._store.keep_lease)):
             yield
 
     @asynccontextmanager
     async def renewed(self, lease: Lease) -> AsyncIterator[None]:
         """Keep the attempt's lease; a lost one does not end what runs, its word counts late too."""
-        async with _beside(self._renew(lease)):
+        async with beside(self._renew(lease)):
             yield
 
     def runs_on(self, lease: Lease) -> None:
@@ -83,7 +83,8 @@ class Keeping:
 
 
 @asynccontextmanager
-async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Do some work for as long as the block lasts."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         yield

@@ -37,7 +37,7 @@ class Sources:
         if instance.state != "active" or sealed is None:
             reason = INSTANCE_PARKED if instance.state == "parked" else INSTANCE_RETIRED
             raise NoCredential(f"instance {instance.name} is {instance.state}", reason=reason)
-        key = (instance.provider, instance.instance_id)
+        key = instance.identity
         known = self._known.get(key)
         if known is None or known[0] != sealed:
             known = self._known[key] = (sealed, self._open(instance, sealed))

@@ -68,7 +68,7 @@ class Sweep:
         """Warn, once a day each, of credentials that expire within seven days and of those that have."""
         now = self._now()
         for instance in await self._store.instances():
-            key = (instance.provider, instance.instance_id)
+            key = instance.identity
             if is_expiring(instance, now) and now >= self._warned.get(key, 0) + DAY:
                 self._warned[key] = now
                 log.warning(

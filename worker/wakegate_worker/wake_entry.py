@@ -5,6 +5,7 @@ messages hold anything, and is any other code.
 """
 
 import asyncio
+import contextlib
 import importlib
 import inspect
 import json
@@ -30,12 +31,18 @@ def main(entry_point: str, directory: str) -> int:
     except BaseException as error:  # noqa: BLE001 (a module may raise anything, SystemExit too)
         return _tell(error, NOT_FOUND)
     try:
-        returned = function(message)
-        if inspect.isawaitable(returned):
-            asyncio.run(_await(returned))
+        _call(function, message)
     except BaseException as error:  # noqa: BLE001
         return _tell(error, RAISED)
     return 0
+
+
+def _call(function: Callable[[Any], Any], message: Any) -> None:
+    returned = function(message)
+    if inspect.isawaitable(returned):
+        asyncio.run(_await(returned))
+    elif inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+        raise TypeError  # nothing of it has run
 
 
 async def _await(returned: Any) -> None:
@@ -54,14 +61,22 @@ def _find(entry_point: str) -> Callable[[Any], Any]:
 
 
 def _tell(error: BaseException, code: int) -> int:
-    kind = type(error).__name__
-    if isinstance(error, ImportError | AttributeError) and code == NOT_FOUND:
-        kind = f"{kind}: {error}"  # names only parts of programs
+    """Write what was raised and where, and nothing that the program may have put into it."""
+    kind = type.__dict__["__name__"].__get__(type(error))  # whatever its metaclass says
+    if code == NOT_FOUND and isinstance(error, ImportError | AttributeError) and error.name is not None:
+        kind = f"{kind}: {_text(error)}"  # Python's own words, which name only parts of programs
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    sys.stderr.write(f"{kind}{place}\n")
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        os.write(2, f"{kind}{place}\n".encode(errors="replace"))  # whatever has become of sys.stderr
     return code
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 (a class of the program's)
+        return "?"
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ from typing import IO, Any
 
 KEPT = 2048
 """Bytes of standard error whose text is told: the last ones."""
+END_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+"""What tells the keeper to end: whatever would end it by itself, and leave behind what it keeps."""
 END_S = 2.0
 """Seconds in which everything that was started has to be gone, once it is killed."""
 _PR_SET_PDEATHSIG = 1
@@ -160,7 +162,7 @@ def _signals() -> socket.socket:
     readable, written = socket.socketpair()
     for end in (readable, written):
         end.setblocking(False)
-    for number in (signal.SIGCHLD, signal.SIGTERM):
+    for number in (signal.SIGCHLD, *END_SIGNALS):
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.set_wakeup_fd(written.detach(), warn_on_full_buffer=False)
@@ -168,7 +170,7 @@ def _signals() -> socket.socket:
 
 
 def _told_to_end(signals: socket.socket) -> bool:
-    return signal.SIGTERM in signals.recv(4096)
+    return any(number in END_SIGNALS for number in signals.recv(4096))
 
 
 def _prctl() -> Callable[[int, int], object]:

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pwd
+import signal
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -54,6 +55,8 @@ async def run(target: WakeTarget, wake_id: str, message: bytes) -> Ended:
         )  # fmt: skip
     except OSError as error:
         return Ended("program_not_started", error.strerror)
+    except UnicodeEncodeError:
+        return Ended("program_not_started", "this locale cannot name it")
     try:
         async with asyncio.timeout(target.timeout + GRACE_S):
             report = await _report(keeper, message)
@@ -116,6 +119,8 @@ async def _let_go(keeper: asyncio.subprocess.Process) -> None:
     """Close the keeper's input, at which it ends whatever still runs, and wait until it is gone."""
     if keeper.stdin is not None:
         keeper.stdin.close()
+    with contextlib.suppress(ProcessLookupError):
+        keeper.send_signal(signal.SIGCONT)  # its program may have stopped it; killed, it would leave others behind
     try:
         async with asyncio.timeout(2 * wake_keeper.END_S):
             await keeper.wait()

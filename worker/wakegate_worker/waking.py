@@ -10,6 +10,7 @@ from wakegate_schema import timestamps
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Execution, Wake
 from wakegate_schema.store import Store, StoreUnavailable
+from wakegate_worker.keeping import beside
 from wakegate_worker.log import log
 from wakegate_worker.repeats import is_told
 from wakegate_worker.wake_message import GroupTold
@@ -61,12 +62,8 @@ class Waking:
         if not self._sender.takes_long(wake):
             yield
             return
-        keeping = asyncio.get_running_loop().create_task(self._keep(wake))
-        try:
+        async with beside(self._keep(wake)):
             yield
-        finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
 
     async def _keep(self, wake: Wake) -> None:
         """Lengthen the lease again and again; it is lost when somebody else takes the wake, who delivers it too."""

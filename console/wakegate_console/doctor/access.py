@@ -35,6 +35,13 @@ class User:
         """Say whether this user may enter every folder on the way to a file. Raises OSError."""
         return all(self.may(folder.stat(), ENTER) for folder in path.resolve().parents)
 
+    def reads(self, path: Path) -> bool:
+        """Say whether this user may read a file; True where this process cannot see that."""
+        try:
+            return self.may(path.stat(), READ) and self.reaches(path)
+        except OSError:
+            return True
+
 
 def user(uid: int, group: int | None = None) -> User:
     """Return a user of this machine.

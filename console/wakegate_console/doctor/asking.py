@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -73,7 +72,9 @@ async def ask_providers(instances: Iterable[Instance], key: Sealer | None) -> Se
                 return await _ask(session, provider, instance, _credential(instance, key))
 
         async def all_of(provider: str, asking: list[Instance | None]) -> list[Asked]:
-            first, certificate = await asyncio.gather(one(provider, asking[0]), _certificate(provider))
+            first, certificate = await asyncio.gather(
+                one(provider, asking[0]), certificates.shown_at(provider, LIMIT_S)
+            )
             rest = [] if first.failure else await asyncio.gather(*(one(provider, each) for each in asking[1:]))
             return [replace(first, certificate=certificate), *rest]
 
@@ -152,10 +153,3 @@ async def _ask(
     middle = clock.now() - int(seconds / 2 * SECOND)
     skew = None if date is None else int(date * SECOND) + SECOND // 2 - middle
     return Asked(provider, name, None, answer.status, error_code(answer), seconds, skew)
-
-
-async def _certificate(base: str) -> Certificate | None:
-    url = urlsplit(base)
-    if url.scheme != "https" or url.hostname is None:
-        return None
-    return await certificates.shown_by(url.hostname, url.port or 443, LIMIT_S)

@@ -2,9 +2,12 @@
 
 import asyncio
 import ssl
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from cryptography import x509
 
@@ -14,6 +17,12 @@ from wakegate_schema.clock import DAY, SECOND
 
 SOON: Final = 14 * DAY
 """A certificate that ends sooner is warned of, µs."""
+_NEVER: Final = 253_402_300_799 * SECOND
+"""The last second that a date can name, µs."""
+
+
+class Unreadable(ValueError):
+    """It is no certificate, or one that does not keep to the rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,14 @@ class Certificate:
     """Why it is not trusted here, in OpenSSL's words; None where it is."""
 
 
+async def shown_at(url: str, limit_s: float) -> Certificate | None:
+    """Return the certificate that is shown where a URL leads; None also where that is not https."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" or parts.hostname is None:
+        return None
+    return await shown_by(parts.hostname, parts.port or 443, limit_s)
+
+
 async def shown_by(host: str, port: int, limit_s: float) -> Certificate | None:
     """Return the certificate that a server shows for this host, trusted or not; None where no TLS came about.
 
@@ -40,28 +57,37 @@ async def shown_by(host: str, port: int, limit_s: float) -> Certificate | None:
     try:
         found = await _handshake(host, port, ssl.create_default_context(), limit_s)
         return None if found is None else parsed(found)
+    except Unreadable as error:
+        return _unreadable(error)
     except ssl.SSLCertVerificationError as error:
         distrust = error.verify_message or "it cannot be verified"
     except (OSError, TimeoutError):
         return None
-    anything = ssl.create_default_context()
-    anything.check_hostname = False
-    anything.verify_mode = ssl.CERT_NONE
     try:
-        found = await _handshake(host, port, anything, limit_s)
+        found = await _handshake(host, port, taking_any(), limit_s)
+        return None if found is None else parsed(found, distrust)
+    except Unreadable as error:
+        return _unreadable(error)
     except (OSError, TimeoutError):
         return None
-    return None if found is None else parsed(found, distrust)
+
+
+def taking_any() -> ssl.SSLContext:
+    """Return a context that takes any certificate: to look at it, or because the other end is this machine."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def of_file(path: Path) -> Certificate:
-    """Return the first certificate of a PEM file. Raises OSError, ValueError."""
-    return _certificate(x509.load_pem_x509_certificate(path.read_bytes()), None)
+    """Return the first certificate of a PEM file. Raises OSError, Unreadable."""
+    return _read(x509.load_pem_x509_certificate, path.read_bytes(), None)
 
 
 def parsed(data: bytes, distrust: str | None = None) -> Certificate:
-    """Return what a DER certificate says."""
-    return _certificate(x509.load_der_x509_certificate(data), distrust)
+    """Return what a DER certificate says. Raises Unreadable."""
+    return _read(x509.load_der_x509_certificate, data, distrust)
 
 
 def judge(certificate: Certificate, whose: str, now: int, peer: str = "Everybody who connects") -> Said:
@@ -102,6 +128,20 @@ async def _handshake(host: str, port: int, context: ssl.SSLContext, limit_s: flo
         return None if shown is None else shown.getpeercert(binary_form=True)
     finally:
         writer.transport.abort()
+
+
+def _unreadable(error: Unreadable) -> Certificate:
+    return Certificate(ends_at=_NEVER, distrust=str(error))
+
+
+def _read(load: Callable[[bytes], x509.Certificate], data: bytes, distrust: str | None) -> Certificate:
+    """Read a certificate that anybody may have made: whatever is wrong with it is said, and warns nobody else."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _certificate(load(data), distrust)
+    except Exception as error:  # noqa: BLE001 - the library has many words for it, and each is about the certificate
+        raise Unreadable(f"it cannot be read: {type(error).__name__}") from None
 
 
 def _certificate(found: x509.Certificate, distrust: str | None) -> Certificate:

@@ -93,7 +93,7 @@ def _unreachable(site: Site) -> Iterator[Said]:
     """Find the instances that are to be notified, and whose provider's messages are all refused."""
     live = {(each.provider, each.instance_id) for each in site.live}
     for instance in site.instances:
-        if instance.delivery == "webhook" and (instance.provider, instance.instance_id) not in live:
+        if instance.delivery == "webhook" and instance.identity not in live:
             name = printable(instance.name)
             yield problem(
                 f"{name} has no live registration: its provider's notifications are refused",

@@ -8,7 +8,6 @@ unsealed, an empty object is posted instead, which the receiver refuses.
 
 import asyncio
 import json
-import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -77,13 +76,12 @@ async def deliver(registrations: Sequence[Registration], key: Sealer | None, set
         key: the receiver's; None posts nothing that is signed.
         settings: say where the receiver listens.
     """
-    anything = ssl.create_default_context()
-    anything.check_hostname = False
-    anything.verify_mode = ssl.CERT_NONE  # the local listener's name is not in its certificate
     async with (
         open_session() as session,
         aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=anything), cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
+            connector=aiohttp.TCPConnector(ssl=certificates.taking_any()),  # its name is not in its certificate
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
         ) as nearby,
     ):
         post = Post(session, nearby, local_url(settings))
@@ -131,7 +129,9 @@ class Post:
         url = registration.url or ""
         secret = _secret(registration, key)
         public, local, certificate = await asyncio.gather(
-            self._one(self.session, url, registration, secret), self._nearby(registration, secret), _certificate(url)
+            self._one(self.session, url, registration, secret),
+            self._nearby(registration, secret),
+            certificates.shown_at(url, LIMIT_S / 2),
         )
         sibling = None
         if 300 <= public.status < 500 and not passes(public, signed=secret is not None):
@@ -219,10 +219,3 @@ def _secret(registration: Registration, key: Sealer | None) -> SigningSecret | N
         )
     except (CannotUnseal, MalformedSecret):
         return None  # the checks of keys tell of it
-
-
-async def _certificate(url: str) -> Certificate | None:
-    parts = urlsplit(url)
-    if parts.scheme != "https" or parts.hostname is None:
-        return None
-    return await certificates.shown_by(parts.hostname, parts.port or 443, LIMIT_S / 2)

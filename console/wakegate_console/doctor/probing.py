@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from wakegate_console.doctor import access
+
 LIMIT_S: Final = 20.0
 """How long the import of all modules may take, in seconds."""
 _MOST: Final = 1_048_576
@@ -107,12 +109,7 @@ def _as_user(user: int | None) -> dict[str, Any]:
 
 
 def _name(user: int | None) -> str | None:
-    if user is None or user == os.geteuid():
-        return None
-    try:
-        return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return f"uid {user}"
+    return None if user is None or user == os.geteuid() else access.user_name(user)
 
 
 def _tell(pipe: int, modules: Sequence[str]) -> None:

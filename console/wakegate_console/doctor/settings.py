@@ -22,14 +22,21 @@ TEST_PREFIX: Final = "WAKEGATE_TEST_"
 
 
 def file(site: Site) -> Iterator[Said]:
-    """Say which settings file is in force, and that nobody else may write it: it names what is run."""
+    """Say which settings file is in force, that nobody else may write it, and that the services can read it."""
     config = site.settings.config_file
     if config is None or not config.found:
         yield ok("no settings file; the environment and the defaults are in force")
         return
     status = config.path.stat()
     mode = stat.S_IMODE(status.st_mode)
-    if mode & 0o002:
+    barred = [f"{what} ({who.name})" for what, who in deployment(site.settings).users if not who.reads(config.path)]
+    if barred:
+        yield problem(
+            f"{' and '.join(barred)} cannot read {config.path}: no service starts without it, and harnesses are refused"
+            " (harnesses_unreadable)",
+            f"let them read it and enter every folder on the way: chgrp GROUP {config.path} && chmod 640 {config.path}",
+        )
+    elif mode & 0o002:
         yield problem(f"everybody may write {config.path} (mode {mode:04o})", f"chmod o-w {config.path}")
     elif mode & 0o020:
         yield warning(

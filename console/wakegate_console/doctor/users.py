@@ -116,7 +116,7 @@ def control_socket(site: Site) -> Iterator[Said]:
     if not stat.S_ISSOCK(status.st_mode):
         yield problem(f"{address} is no socket", "move it away; the receiver makes its own")
     elif mode & 0o007:
-        yield problem(f"everybody may use the control socket {address} ({whose})", f"chmod o-rwx {address}")
+        yield problem(f"everybody may use the control socket {address} ({whose})", f"chmod 660 {address}")
     elif mode & 0o660 != 0o660:
         yield warning(f"the control socket {address} keeps its group out ({whose})", "restart the receiver")
     else:
@@ -225,11 +225,12 @@ def _connects(name: str, who: User, control: Path) -> Iterator[Said]:
     except OSError:
         return  # it is not there, or cannot be seen: users.control and store.receiver tell of it
     if not (reached and who.may(status, READ | WRITE)):
-        yield problem(
-            f"harness {name} ({who.name}) cannot connect to {control}",
-            f"put the user in the group {access.group_name(status.st_gid)}, which must be able to enter every folder on"
-            " the way",
-        )
+        group = access.group_name(status.st_gid)
+        if reached and status.st_gid in who.groups:
+            what = f"chmod 660 {control}: the user is in its group {group}, which may not use it"
+        else:
+            what = f"put the user in the group {group}, which must be able to enter every folder on the way"
+        yield problem(f"harness {name} ({who.name}) cannot connect to {control}", what)
 
 
 def _instances(name: str, wanted: tuple[str, ...], known: set[str] | None) -> Iterator[Said]:

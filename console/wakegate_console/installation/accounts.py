@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from wakegate_console.installation.bounds import stay_inside
 from wakegate_console.installation.steps import CannotInit, Found
 from wakegate_console.layout import User
 
@@ -17,6 +18,8 @@ HERE = Path("/")
 _TOOLS = "/usr/sbin:/sbin:/usr/bin:/bin"
 _NAME_IN_USE = 9
 """What groupadd and useradd exit with when somebody else was faster."""
+_FILES = ("passwd", "shadow", "group", "gshadow", "subuid", "subgid", "login.defs")
+"""What the tools that make users and groups read or write, in /etc."""
 _NO_LOGIN = ("nologin", "false")
 
 
@@ -95,6 +98,8 @@ class Accounts:
                 f"{program} is not here; install it (Debian: passwd, Fedora: shadow-utils, Alpine: shadow) and run"
                 " this again"
             )
+        for name in _FILES:
+            stay_inside(self._root, self._root / "etc" / name)
         prefix = () if self._root == HERE else ("--prefix", str(self._root))
         done = subprocess.run([found, *prefix, *arguments], capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode not in (0, _NAME_IN_USE):
@@ -129,6 +134,7 @@ class Accounts:
 
     def _lines(self, name: str, fields: int) -> Iterator[list[str]]:
         path = self._root / "etc" / name
+        stay_inside(self._root, path)
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         for line in text.splitlines():
             parts = line.split(":")

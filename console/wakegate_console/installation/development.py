@@ -26,20 +26,20 @@ def steps(folder: Path) -> Iterator[Step]:
         "file",
         str(ignored),
         "keeps secrets and stores out of git",
-        lambda: _look(ignored, Path.is_file) and _look_inside(ignored),
+        lambda: _look(ignored, Path.is_file, _lacks),
         lambda: _make(ignored, "\n".join(templates.IGNORED) + "\n"),
     )
 
 
-def _look(path: Path, is_right: Callable[[Path], bool]) -> Found | None:
+def _look(path: Path, is_right: Callable[[Path], bool], lacks: Callable[[Path], str] = lambda _: "") -> Found | None:
     if not path.exists():
         return Found("is a link to nothing; move it away and run this again") if path.is_symlink() else None
-    return Found() if is_right(path) else Found("is something else; move it away, or name another folder")
+    return Found(lacks(path) if is_right(path) else "is something else; move it away, or name another folder")
 
 
-def _look_inside(ignored: Path) -> Found:
+def _lacks(ignored: Path) -> str:
     missing = templates.missing_patterns(ignored)
-    return Found(f"add to it: {' '.join(missing)}") if missing else Found()
+    return f"add to it: {' '.join(missing)}" if missing else ""
 
 
 def _make(path: Path, text: str) -> None:

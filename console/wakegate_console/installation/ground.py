@@ -6,6 +6,7 @@ import stat
 from pathlib import Path
 
 from wakegate_console.installation.accounts import Accounts
+from wakegate_console.installation.bounds import stay_inside
 from wakegate_console.installation.steps import CannotInit, Found
 from wakegate_console.layout import Place
 from wakegate_schema import drafts
@@ -75,9 +76,7 @@ class Ground:
     def _make_parents(self, path: Path) -> None:
         """Make missing parents, root's; a link on the way must not lead out of the root."""
         parent = path.parent
-        real, root = Path(os.path.realpath(parent)), Path(os.path.realpath(self._root))
-        if not real.is_relative_to(root):
-            raise CannotInit(f"{parent} leads to {real}, which is not in {root}; nothing is made there")
+        stay_inside(self._root, parent)
         for missing in reversed([each for each in (parent, *parent.parents) if not each.exists()]):
             _make_directory(missing, _PARENT_MODE, (0, 0))
 

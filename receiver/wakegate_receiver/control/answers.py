@@ -3,7 +3,6 @@
 `docs/control.md` holds the same rows, and a test keeps the two equal.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -13,6 +12,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from wakegate_receiver.answers import SERVER
+from wakegate_receiver.control import shapes
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.states import State
 
@@ -169,7 +169,7 @@ def _body(refused: ControlRefused) -> bytes:
     told: dict[str, Any] = {"reason": refused.reason, "message": str(refused)}
     if refused.path is not None:
         told["path"] = refused.path
-    return json.dumps(told | dict(refused.more), separators=(",", ":")).encode("ascii")
+    return shapes.dumps(told | dict(refused.more))
 
 
 def _headers(reason: str) -> dict[str, str]:

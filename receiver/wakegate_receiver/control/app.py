@@ -22,6 +22,7 @@ from wakegate_receiver.control.places import Places
 from wakegate_receiver.control.protocol import ControlConnection
 from wakegate_receiver.control.requests import MAX_BODY_BYTES, read
 from wakegate_receiver.control.routes import PREFIX, Route
+from wakegate_receiver.control.sending import send_all
 from wakegate_receiver.control.visits import Visits
 from wakegate_receiver.limits import Failures
 from wakegate_receiver.refusals import Lines
@@ -30,14 +31,12 @@ from wakegate_schema.errors import WakegateError
 
 REQUEST_S: Final = 10.0
 """The longest that a request may take, from its first byte to its answer; waiting comes on top."""
-SEND_S: Final = 10.0
-"""The longest that a client may not read what it is sent."""
 HELD_S: Final = 0.5
 """How long an answer to somebody unknown is kept back when there are too many of them."""
 STRANGERS: Final = 50
 """Refusals of unknown visitors a second that are answered at once."""
-INLINE_BYTES: Final = 16_384
-"""A larger body is read in a thread, so that webhooks need not wait for it."""
+INLINE_BYTES: Final = 2_048
+"""A larger body is read in a thread, one at a time of each harness, so that webhooks need not wait for it."""
 DOCUMENT: Final = "/v1/openapi.json"
 
 Plain = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -95,7 +94,7 @@ class ControlApp:
         deadline = self._connections.headers_came(connection, loop.time()) + REQUEST_S
         try:
             response = await self._judge(request, connection, deadline)
-            await self._finish(request, response)
+            await send_all(request, response)
         except ConnectionError:  # nobody is there for an answer, or nobody reads it
             connection.cut()
             return web.Response()
@@ -170,7 +169,8 @@ class ControlApp:
         place = self._places.stream if route.streams else self._places.request
         with place(visitor.name):
             query = read_query(request.raw_path.partition("?")[2], route.query)
-            body = await self._read(request, connection, route, deadline)
+            body = await self._read(request, connection, route, visitor, deadline)
+            visitor = again()  # a body takes its time, in which the operator may have taken the harness out
             await fault_points.passing("http_in.received", f"control.{route.name}")
             ask = Ask(
                 visitor, again, self._tools, request, holders, query, body,
@@ -184,7 +184,7 @@ class ControlApp:
                 _log.info("a harness's request was done", action="control", **told)
             response = _response(reply.value, reply.status)
             await fault_points.passing("http_in.answer", f"control.{route.name}")
-            await self._finish(request, response)
+            await send_all(request, response)
             return response
 
     async def _act(self, route: Route, ask: Ask, deadline: float) -> Reply | web.StreamResponse:
@@ -198,7 +198,12 @@ class ControlApp:
             raise ControlRefused("store_timeout") from None
 
     async def _read(
-        self, request: web.BaseRequest, connection: ControlConnection, route: Route, deadline: float
+        self,
+        request: web.BaseRequest,
+        connection: ControlConnection,
+        route: Route,
+        visitor: Visitor,
+        deadline: float,
     ) -> Any:
         """Return the body as what the verb takes."""
         if route.body is None:
@@ -218,23 +223,18 @@ class ControlApp:
         self._whole(connection)
         if not body and not route.body_required:
             body = b"{}"
-        if len(body) > INLINE_BYTES:
-            return await asyncio.to_thread(_understood, route, body)
-        return _understood(route, body)
+        if len(body) <= INLINE_BYTES:
+            return _understood(route, body)
+        try:
+            async with asyncio.timeout_at(deadline), self._places.turn(visitor.name):
+                return await asyncio.to_thread(_understood, route, body)
+        except TimeoutError:
+            raise ControlRefused("request_timeout") from None
 
     def _whole(self, connection: ControlConnection) -> None:
         """Take note that a request is whole, and by somebody who is known: nothing cuts it from here on."""
         self._connections.body_came(connection)
         self._connections.proved(connection)
-
-    async def _finish(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
-        """Send all of an answer. Raises ConnectionError for a client that does not read it. Repeats are no-ops."""
-        try:
-            async with asyncio.timeout(SEND_S):
-                await response.prepare(request)
-                await response.write_eof()
-        except TimeoutError:
-            raise ConnectionAbortedError("the client does not read") from None
 
     def _note(self, refused: ControlRefused, visitor: Visitor | None, cause: BaseException | None) -> None:
         """Tell of one refusal, within a bound."""

@@ -1,6 +1,6 @@
 """Asking: a request to the control API, once it is known who asks and for what."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,8 +24,6 @@ class Tools:
     numbering: Numbering
     calls: Callable[[Visitor], Calls]
     """Gives the calls within a visitor's scope."""
-    send: Callable[[web.StreamResponse, bytes], Awaitable[None]]
-    """Sends part of an answer. Raises ConnectionError when the client does not read it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,4 +83,4 @@ def peer_uid(connection: socket.socket) -> int | None:
 
 
 def _visitor(harness: Harness) -> Visitor:
-    return Visitor(harness.scope, harness.name, harness)
+    return Visitor(Scope(f"harness:{harness.name}", harness.instances), harness.name, harness)

@@ -6,13 +6,11 @@ from contextlib import contextmanager
 from typing import Final
 
 from wakegate_schema.calls.watch import REREAD_S, Watch
-from wakegate_schema.records import Instance
+from wakegate_schema.records import Identity, Instance
 from wakegate_schema.store import Store, StoreUnavailable
 
 PAGE: Final = 200
 """How many lines of the log are looked at at once; each is small."""
-
-Identity = tuple[str, str]
 
 
 class Ear:
@@ -83,4 +81,4 @@ class News:
 
 
 def _identities(instances: list[Instance]) -> frozenset[Identity]:
-    return frozenset((instance.provider, instance.instance_id) for instance in instances)
+    return frozenset(instance.identity for instance in instances)

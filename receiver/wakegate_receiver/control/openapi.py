@@ -3,6 +3,7 @@
 `python -m wakegate_receiver.control` writes it; `schema/openapi/control.json` is a copy of what that writes.
 """
 
+import functools
 import json
 from http import HTTPStatus
 from typing import Any, Final
@@ -49,6 +50,7 @@ def document() -> Node:
     }
 
 
+@functools.cache
 def text() -> str:
     """Return the document as it is kept in a file."""
     return json.dumps(document(), indent=2, ensure_ascii=False) + "\n"

@@ -1,5 +1,6 @@
 """Places: how much one harness may ask for at a time, so that it slows neither the webhooks nor other harnesses."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ class Places:
         self._rate = rate
         self._taken: Counter[tuple[str, str | None]] = Counter()
         self._limiters: dict[str | None, AsyncLimiter] = {}
+        self._turns: dict[str | None, asyncio.Lock] = {}
 
     async def spend(self, name: str | None) -> None:
         """Count one request of a harness. Raises `ControlRefused` at once, never waits: `rate_limit`."""
@@ -45,6 +47,10 @@ class Places:
         """Have a stream's place for the length of the block. Raises `ControlRefused`: `too_many_streams`."""
         with self._place("too_many_streams", name):
             yield
+
+    def turn(self, name: str | None) -> asyncio.Lock:
+        """Return what a harness holds while one of its large bodies is read; its others wait for that."""
+        return self._turns.setdefault(name, asyncio.Lock())
 
     @contextmanager
     def _place(self, reason: str, name: str | None) -> Iterator[None]:

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
 from wakegate_receiver.control.answers import ANSWERS, ControlRefused
+from wakegate_receiver.control.numbering import LIMIT
+from wakegate_receiver.control.parameters import MOST_LISTED
 from wakegate_schema import strict_json
 from wakegate_schema.calls.call import ARGUMENTS_LIMIT, CONTEXT_LIMIT
 from wakegate_schema.calls.checks import LONGEST_HOLD_S
@@ -131,6 +133,12 @@ class SealRequest(WireModel):
     """A group to be sealed."""
 
     instance: Name | None = Field(default=None, description="Name or id; not needed with one instance in use.")
+    after: Annotated[int, Field(ge=0, lt=LIMIT)] | None = Field(
+        default=None, description="Where the page before ended: its `next`."
+    )
+    limit: Annotated[int, Field(ge=1, le=MOST_LISTED)] = Field(
+        default=100, description="The most calls in the page; there may be fewer although `next` says that more follow."
+    )
 
 
 def read(model: type[R], body: bytes) -> R:

@@ -43,11 +43,6 @@ class Route:
     """Reasons of its own, beside those that every verb has."""
     streams: bool = False
 
-    @property
-    def waits(self) -> bool:
-        """Whether it may last longer than a request otherwise may."""
-        return self.streams or parameters.WAIT in self.query
-
 
 ROUTES: Final[Sequence[Route]] = (
     Route("GET", "/v1/harness", "harness", "Who am I, and which instances may I use?", verbs.who, shapes.HarnessJson),
@@ -97,7 +92,7 @@ ROUTES: Final[Sequence[Route]] = (
         "POST", "/v1/groups/{group}/seal", "seal",
         "Say that a group is complete: one wake tells of it once all of its calls are resolved.", verbs.seal,
         shapes.GroupJson, body=requests.SealRequest, body_required=False,
-        refusals=("bad_group", "instance_unclear", "not_found"),
+        refusals=("bad_group", "bad_parameter", "instance_unclear", "not_found"),
     ),
     Route(
         "GET", "/v1/resolutions", "resolutions", "Stream what the harness is told, as server-sent events.",

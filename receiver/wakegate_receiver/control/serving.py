@@ -4,14 +4,13 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final
 
 from aiohttp import web
 
-from wakegate_receiver.connections import Connections
+from wakegate_receiver.connections import Connections, watch_silent
 from wakegate_receiver.control import openapi
 from wakegate_receiver.control.answers import raw_refusal
-from wakegate_receiver.control.app import REQUEST_S, SEND_S, ControlApp, Plain
+from wakegate_receiver.control.app import REQUEST_S, ControlApp, Plain
 from wakegate_receiver.control.asking import Tools
 from wakegate_receiver.control.identity import Identities, Visitor
 from wakegate_receiver.control.news import News
@@ -27,8 +26,6 @@ from wakegate_schema.calls.store_calls import StoreCalls
 from wakegate_schema.calls.watch import Watch
 from wakegate_schema.harness_tables import Harnesses
 from wakegate_schema.store import Store
-
-SWEEP_S: Final = 0.5
 
 
 @asynccontextmanager
@@ -62,7 +59,7 @@ async def controlling(
     )  # fmt: skip
     async with AsyncExitStack() as stack:
         stack.push_async_callback(watch.close)
-        for work in (news.follow(), visits.watch(), _cut_silent(book)):
+        for work in (news.follow(), visits.watch(), watch_silent(book, REQUEST_S)):
             stack.push_async_callback(end, asyncio.create_task(work))
         stack.push_async_callback(server.shutdown, shutdown_timeout)
         listener.start()
@@ -83,25 +80,9 @@ async def _app(
     def calls(visitor: Visitor) -> StoreCalls:
         return StoreCalls(store, visitor.scope, watch=watch)
 
-    tools = Tools(store, news, Numbering(await store.numbering_key()), calls, _send)
+    tools = Tools(store, news, Numbering(await store.numbering_key()), calls)
     document = openapi.text().encode()
     return ControlApp(Identities(harnesses), tools, visits, Places(), book, plain, document)
-
-
-async def _send(response: web.StreamResponse, data: bytes) -> None:
-    """Send part of an answer. Raises ConnectionError for a client that does not read."""
-    try:
-        async with asyncio.timeout(SEND_S):
-            await response.write(data)
-    except TimeoutError:
-        raise ConnectionAbortedError("the client does not read") from None
-
-
-async def _cut_silent(book: Connections) -> None:
-    loop = asyncio.get_running_loop()
-    while True:
-        await asyncio.sleep(SWEEP_S)
-        book.cut_silent(loop.time() - REQUEST_S)
 
 
 def _noted() -> Callable[[str, Case], None]:

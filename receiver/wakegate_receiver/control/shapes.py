@@ -96,6 +96,8 @@ class GroupJson(TypedDict):
     """The calls of a group, the first saved first."""
 
     executions: list[StandingJson]
+    next: int | None
+    """What to hand in as `after` for the next page; null at the end."""
 
 
 @with_config(STRICT)
@@ -152,9 +154,9 @@ def standing(found: Standing) -> StandingJson:
         problem=found.problem,
         hold_id=found.hold_id,
         created_at=timestamps.render(found.created_at),
-        deadline_at=_text(found.deadline_at),
+        deadline_at=timestamps.render_known(found.deadline_at),
         claim_id=found.claim_id,
-        started_at=_text(found.started_at),
+        started_at=timestamps.render_known(found.started_at),
     )
 
 
@@ -188,7 +190,3 @@ def claimed(taken: Taken) -> ClaimedJson | None:
 def dumps(value: object) -> bytes:
     """Write an answer. What the store keeps as JSON comes out as it went in."""
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii")
-
-
-def _text(at: int | None) -> str | None:
-    return None if at is None else timestamps.render(at)

@@ -12,6 +12,7 @@ from wakegate_receiver.control import shapes
 from wakegate_receiver.control.answers import ControlRefused
 from wakegate_receiver.control.asking import Ask
 from wakegate_receiver.control.news import Ear
+from wakegate_receiver.control.sending import send_part
 from wakegate_receiver.control.visits import Visit
 from wakegate_schema import fault_points
 from wakegate_schema.records import Told
@@ -35,7 +36,7 @@ async def resolutions(ask: Ask) -> web.StreamResponse:
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store", "Server": SERVER}
         )
         await response.prepare(ask.request)
-        await ask.tools.send(response, _event(ask, "ready", place, b"{}"))
+        await send_part(response, _event(ask, "ready", place, b"{}"))
         with suppress(StoreUnavailable):  # the client comes back to where it was, and is told then if it still is
             await _go_on(ask, response, ear, visit, place)
         return response
@@ -49,7 +50,7 @@ async def _begin(ask: Ask) -> Place:
     cursor = (given[0] if given else "") or ask.query.get("after")
     if cursor is None:
         theirs = ask.visitor.scope.within(await ask.tools.store.instances())
-        return await ask.tools.store.resolutions_end([(each.provider, each.instance_id) for each in theirs])
+        return await ask.tools.store.resolutions_end([each.identity for each in theirs])
     return ask.tools.numbering.place(cursor) if cursor else EARLIEST
 
 
@@ -61,17 +62,17 @@ async def _go_on(ask: Ask, response: web.StreamResponse, ear: Ear, visit: Visit,
             if visit.over():
                 return
             await fault_points.passing("http_in.answer", "control.resolutions")
-            await ask.tools.send(response, data)
+            await send_part(response, data)
             place = told.place
         if len(page) < PAGE and not await _fresh(ear, visit) and not visit.over():
-            await ask.tools.send(response, b":\n\n")
+            await send_part(response, b":\n\n")
 
 
 async def _page(ask: Ask, ear: Ear, place: Place) -> list[Told]:
     known = await ask.tools.store.instances()
     theirs = ask.visitor.scope.within(known)
     ear.takes_in(theirs, known)
-    return await ask.tools.store.resolutions([(each.provider, each.instance_id) for each in theirs], place, PAGE)
+    return await ask.tools.store.resolutions([each.identity for each in theirs], place, PAGE)
 
 
 async def _events(ask: Ask, page: list[Told]) -> AsyncIterator[tuple[Told, bytes]]:

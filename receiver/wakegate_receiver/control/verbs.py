@@ -1,7 +1,8 @@
 """The verbs of the control API: from a request that was read to the calls of who asks, and back to JSON."""
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
 
 from wakegate_receiver.control import shapes
 from wakegate_receiver.control.answers import ANSWERS, ControlRefused
@@ -17,6 +18,9 @@ CHUNK: Final = 25
 """How many calls of a page are read at once; each may have 256 KiB of arguments and as much of a result."""
 PAGE_BYTES: Final = 4 * 1024 * 1024
 """Where a page ends although more was asked for."""
+
+Piece: TypeAlias = tuple[list[Standing], int | None]
+"""Some calls, and where the next ones begin; None at the end."""
 
 
 async def who(ask: Ask) -> Reply:
@@ -57,23 +61,13 @@ def call_of(asked: SuspendRequest) -> tuple[Call, SuspendRequest]:
 
 
 async def listed(ask: Ask) -> Reply:
-    """List calls, the latest first: in small steps, so that a page's memory is bounded."""
-    query, numbering = ask.query, ask.tools.numbering
-    before = _meant(ask, query["before"]) if "before" in query else None
-    parts: list[bytes] = []
-    left, size = query.get("limit", 100), 0
-    while left > 0 and size < PAGE_BYTES:
-        found, before = await ask.calls.listed(
-            state=query.get("state"), group=query.get("group"), before=before, limit=min(left, CHUNK)
-        )
-        written = await asyncio.to_thread(_written, found)
-        parts += written
-        size += sum(map(len, written))
-        left -= len(found)
-        if before is None:
-            break
-    following = b"null" if before is None else b"%d" % numbering.shown(before)
-    return Reply(b'{"executions":[%b],"next":%b}' % (b",".join(parts), following))
+    """List calls, the latest first."""
+    query = ask.query
+
+    def read(before: int | None, limit: int) -> Awaitable[Piece]:
+        return ask.calls.listed(state=query.get("state"), group=query.get("group"), before=before, limit=limit)
+
+    return await _page(ask, read, "before", query.get("before"), query.get("limit", 100))
 
 
 async def show(ask: Ask) -> Reply:
@@ -132,9 +126,30 @@ async def abandon(ask: Ask) -> Reply:
 
 async def seal(ask: Ask) -> Reply:
     """Say that a group is complete."""
-    found = await ask.calls.seal(ask.path["group"], ask.body.instance)
-    written = await asyncio.to_thread(_written, found)
-    return Reply(b'{"executions":[%b]}' % b",".join(written))
+
+    def read(after: int | None, limit: int) -> Awaitable[Piece]:
+        return ask.calls.seal(ask.path["group"], ask.body.instance, after=after, limit=limit)
+
+    return await _page(ask, read, "after", ask.body.after, ask.body.limit)
+
+
+async def _page(
+    ask: Ask, read: Callable[[int | None, int], Awaitable[Piece]], name: str, shown: int | None, left: int
+) -> Reply:
+    """Answer a page of calls: in small steps, so that its memory is bounded."""
+    place = None if shown is None else _meant(ask, shown, name)
+    parts: list[bytes] = []
+    size = 0
+    while left > 0 and size < PAGE_BYTES:
+        found, place = await read(place, min(left, CHUNK))
+        written = await asyncio.to_thread(_written, found)
+        parts += written
+        size += sum(map(len, written))
+        left -= len(found)
+        if place is None:
+            break
+    following = b"null" if place is None else b"%d" % ask.tools.numbering.shown(place)
+    return Reply(b'{"executions":[%b],"next":%b}' % (b",".join(parts), following))
 
 
 def _standing(found: Standing, *, noted: bool = False) -> Reply:
@@ -145,10 +160,10 @@ def _written(found: list[Standing]) -> list[bytes]:
     return [shapes.dumps(shapes.standing(each)) for each in found]
 
 
-def _meant(ask: Ask, shown: int) -> int:
+def _meant(ask: Ask, shown: int, name: str) -> int:
     number = ask.tools.numbering.meant(shown)
     if number is None:
-        raise ControlRefused("bad_parameter", "The parameter before is no page's `next`.", path="before")
+        raise ControlRefused("bad_parameter", f"The parameter {name} is no page's `next`.", path=name)
     return number
 
 
@@ -159,7 +174,7 @@ def _grant(ask: Ask) -> Grant:
 
 def _outcome(told: FinishRequest) -> Outcome:
     """Return what a harness says of an attempt's end."""
-    given: Any = "result" in told.model_fields_set
+    given = "result" in told.model_fields_set
     if given and told.outcome != "succeeded" and told.result is not None:
         raise ControlRefused("wrong_type", "result: only a call that succeeded has one.", path="result")
     if told.outcome != "succeeded":

@@ -70,9 +70,7 @@ class Gauges(Collector):
 def _of_store(look: StoreLook) -> Iterator[Metric]:
     census = look.census
     yield _by("wakegate_executions", "Unresolved executions, by state.", "state", UNRESOLVED, census.executions)
-    yield _by(
-        "wakegate_wakes", "Wakes that were not delivered, by state.", "state", ("owed", "undelivered"), census.wakes
-    )
+    yield _by("wakegate_wakes", "Wakes that were not delivered, by state.", "state", UNDELIVERED, census.wakes)
     yield GaugeMetricFamily("wakegate_cancels_owed", "Requests that are still to be cancelled.", value=census.cancels)
     yield GaugeMetricFamily(
         "wakegate_notifications_unhandled", "Notifications that nothing has come of yet.", value=census.unhandled

@@ -7,12 +7,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Arrival, Binding, Challenge, Receipt, Timing
+from wakegate_schema.states import RESOLVED, State
 from wakegate_schema.store import Store
 
 _COMMIT_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _START_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 _SLACK_BUCKETS: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 86_400.0)
 _ACKNOWLEDGED: Final = ("saved", "duplicate", "discarded")
+_TOLD: Final = sorted(RESOLVED | {State.IN_DOUBT, State.PERMITTED})
 
 
 class Measures:
@@ -60,6 +62,8 @@ class Measures:
         )
         for kind in _ACKNOWLEDGED:
             self._acknowledged.labels(kind)
+        for state in _TOLD:  # at 0 from the start: `increase()` does not see the first of a series that begins at 1
+            self._resolved.labels(state.value)
 
     def genuine(self, ahead_s: float) -> None:
         """Note by how many seconds this host's clock was ahead of a genuine webhook's timestamp."""

@@ -60,16 +60,29 @@ class MetricsPage:
         self._last: int | None = None
         self._looked_at = float("-inf")
         self._looking = asyncio.Lock()
+        self._next: asyncio.Task[bytes] | None = None
+        """The page that is about to be written."""
         registry.register(gauges)
         ProcessCollector(registry=registry)
 
     async def text(self) -> bytes:
-        """Return the page. A store that cannot be read is told by `wakegate_store_up 0`, not by an error."""
+        """Return the page. A store that cannot be read is told by `wakegate_store_up 0`, not by an error.
+
+        Writing takes the loop's time, so whoever asks before it has begun is given the same page.
+        """
+        if self._next is None:
+            self._next = asyncio.create_task(self._write())
+        return await asyncio.shield(self._next)
+
+    async def _write(self) -> bytes:
         async with self._looking:
-            loop = asyncio.get_running_loop()
-            if loop.time() - self._looked_at >= FRESH_S:
-                self._gauges.look = await self._look()
-                self._looked_at = loop.time()
+            try:
+                loop = asyncio.get_running_loop()
+                if loop.time() - self._looked_at >= FRESH_S:
+                    self._gauges.look = await self._look()
+                    self._looked_at = loop.time()
+            finally:
+                self._next = None
             return generate_latest(self._registry)
 
     async def follow(self) -> None:
@@ -112,7 +125,7 @@ class MetricsPage:
 
     async def _count_told(self) -> None:
         if self._last is None:
-            self._last = max((timing.number for timing in await self._store.timings(None)), default=0)
+            _, self._last = await self._store.resolutions_end()
         while timings := await self._store.timings(self._last, _PAGE):
             for timing in timings:
                 self._measures.told(timing)

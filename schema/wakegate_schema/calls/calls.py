@@ -87,10 +87,13 @@ class Calls(Protocol):
         """
         ...
 
-    async def seal(self, group: str, instance: str | None = None) -> list[Standing]:
+    async def seal(
+        self, group: str, instance: str | None = None, *, after: int | None = None, limit: int = 100
+    ) -> tuple[list[Standing], int | None]:
         """Say that a group is complete: one wake tells of it once all of its calls are resolved. Repeats are no-ops.
 
-        Returns the group's calls, the first saved first.
+        Returns a page of the group's calls, the first saved first, and what to hand in as `after` for the next; None
+        at the end.
 
         Raises:
             NotFound: there is no such group.

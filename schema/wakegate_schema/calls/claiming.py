@@ -8,7 +8,7 @@ from typing import Final
 from wakegate_schema import clock, clock_mark
 from wakegate_schema.calls.giving_back import given_back_if_cancelled
 from wakegate_schema.calls.grant import Grant, grant_of
-from wakegate_schema.calls.outcomes import LAPSED_AT_START, START_TOO_SLOW
+from wakegate_schema.calls.outcomes import DIFFERS, LAPSED_AT_START, START_TOO_SLOW
 from wakegate_schema.calls.persistence import patiently
 from wakegate_schema.calls.refusal import Refusal, clock_behind, refusal_of
 from wakegate_schema.calls.standing import Standing, Taken
@@ -82,7 +82,7 @@ class _Bounds:
         if time.monotonic() - self.begun >= self.lease:
             return START_TOO_SLOW
         if not self.execution.intact:
-            return Outcome("not_begun", "digest_differs", error="the saved call is not the one that was approved")
+            return DIFFERS
         return None
 
 

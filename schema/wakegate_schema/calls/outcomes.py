@@ -11,6 +11,7 @@ Kind = Literal["succeeded", "failed", "in_doubt", "not_begun"]
 
 LAPSED_AT_START: Final = Outcome("not_begun", "lapsed_at_start", error="the approval ended before the call could begin")
 START_TOO_SLOW: Final = Outcome("not_begun", "start_too_slow", error="the claim took as long as its lease lasts")
+DIFFERS: Final = Outcome("not_begun", "digest_differs", error="the saved call is not the one that was approved")
 RUNS_ON: Final = Outcome(
     "in_doubt", "tool_still_running", error="the harness was cancelled; the call goes on in its thread"
 )

@@ -15,7 +15,7 @@ from wakegate_schema.calls.scope import EVERYTHING, Scope
 from wakegate_schema.calls.standing import Standing, Taken
 from wakegate_schema.calls.watch import Watch
 from wakegate_schema.clock import SECOND
-from wakegate_schema.records import Execution, Instance, Lease, Outcome, Runs
+from wakegate_schema.records import Execution, Identity, Instance, Lease, Outcome, Runs
 from wakegate_schema.resolution import Resolution
 from wakegate_schema.states import State
 from wakegate_schema.store import Store
@@ -81,7 +81,7 @@ class StoreCalls:
         """Return a page of calls, the latest first."""
         if group is not None:
             check_visible(group, "group")
-        found = await self._store.executions_of(_names(await self._instances()), before, limit, state, group)
+        found = await self._store.executions_of(await self._identities(), before, limit, state, group)
         standings = [await telling.tell(self._store, execution) for _, execution in found]
         return standings, found[-1][0] if len(found) == limit else None
 
@@ -120,12 +120,16 @@ class StoreCalls:
         given_up = await self._store.abandon(execution.execution_id, reason, self._scope.actor, clock.now())
         return await telling.tell(self._store, given_up)
 
-    async def seal(self, group: str, instance: str | None = None) -> list[Standing]:
+    async def seal(
+        self, group: str, instance: str | None = None, *, after: int | None = None, limit: int = 100
+    ) -> tuple[list[Standing], int | None]:
         """Say that a group is complete."""
         check_visible(group, "group")
         chosen = choose(await self._instances(), instance)
-        found = await self._store.seal_group(chosen.provider, chosen.instance_id, group, clock.now())
-        return [await telling.tell(self._store, execution) for execution in found]
+        await self._store.seal_group(chosen.provider, chosen.instance_id, group, clock.now())
+        found = await self._store.group_calls(chosen.provider, chosen.instance_id, group, after or 0, limit)
+        standings = [await telling.tell(self._store, execution) for _, execution in found]
+        return standings, found[-1][0] if len(found) == limit else None
 
     def resolutions(self, after: str | None = None) -> AsyncGenerator[tuple[str, Resolution], None]:
         """Yield what harnesses are told, in order and without end."""
@@ -147,10 +151,13 @@ class StoreCalls:
     async def _instances(self) -> list[Instance]:
         return self._scope.within(await self._store.instances())
 
+    async def _identities(self) -> list[Identity]:
+        return [instance.identity for instance in await self._instances()]
+
     async def _find(self, execution_id: str) -> Execution:
         """Return an execution of this scope. Raises `NotFound`, the same for one out of it and for one that is not."""
         execution_id = checks.execution_id(execution_id)
-        theirs = None if self._scope.names is None else set(_names(await self._instances()))
+        theirs = None if self._scope.names is None else await self._identities()
         execution = await self._store.execution(execution_id)
         if theirs is not None and (execution.provider, execution.instance_id) not in theirs:
             raise not_there(execution_id)
@@ -158,7 +165,3 @@ class StoreCalls:
 
     async def _lease(self, grant: Grant) -> Lease:
         return Lease((await self._find(grant.execution_id)).execution_id, grant.number)
-
-
-def _names(instances: list[Instance]) -> list[tuple[str, str]]:
-    return [(instance.provider, instance.instance_id) for instance in instances]

@@ -49,7 +49,7 @@ async def told_after(
         reached = await store.resolutions_end()
     while True:
         seen = watch.number
-        theirs = [(instance.provider, instance.instance_id) for instance in await instances()]
+        theirs = [instance.identity for instance in await instances()]
         page = await store.resolutions(theirs, reached, PAGE)
         for told in page:
             yield cursor(told.place), await _resolution(store, told)

@@ -16,7 +16,7 @@ from wakegate_schema.records.executions import (
     call_digest,
 )
 from wakegate_schema.records.groups import Group
-from wakegate_schema.records.instances import Binding, Challenge, Delivery, Instance, Registration
+from wakegate_schema.records.instances import Binding, Challenge, Delivery, Identity, Instance, Registration
 from wakegate_schema.records.notifications import Arrival, Notification, Receipt
 from wakegate_schema.records.told import Told
 from wakegate_schema.records.upkeep import Anomaly, Doubts, Pruned, Swept
@@ -38,6 +38,7 @@ __all__ = [
     "Epoch",
     "Execution",
     "Group",
+    "Identity",
     "Instance",
     "Lease",
     "Notification",

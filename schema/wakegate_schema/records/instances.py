@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Delivery = Literal["webhook", "none"]
+Identity = tuple[str, str]
+"""What an instance is known by everywhere: its provider's base URL, and its id there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +76,8 @@ class Instance:
     credential_expires_at: int | None
     created_at: int
     retired_at: int | None = None
+
+    @property
+    def identity(self) -> Identity:
+        """Its provider and its id."""
+        return self.provider, self.instance_id

@@ -25,6 +25,3 @@ SELECT resolution.number, resolution.from_state, resolution.to_state, execution.
     execution.expires_at
 FROM resolution JOIN execution ON execution.execution_id = resolution.execution_id
 WHERE resolution.number > :after ORDER BY resolution.number LIMIT :limit;
-
--- name: told_last
-SELECT COALESCE(MAX(number), 0) AS number FROM resolution;

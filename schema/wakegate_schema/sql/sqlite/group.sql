@@ -7,8 +7,10 @@ SELECT "group" AS name FROM call_group WHERE number = :number;
 -- name: group_seal
 UPDATE call_group SET sealed_at = :at WHERE number = :number AND sealed_at IS NULL;
 
--- name: group_all
-SELECT * FROM execution WHERE provider = :provider AND instance_id = :instance_id AND "group" = :group ORDER BY number;
+-- name: group_calls
+SELECT * FROM execution
+WHERE provider = :provider AND instance_id = :instance_id AND "group" = :group AND number > :after
+ORDER BY number LIMIT :limit;
 
 -- name: group_told
 -- The calls that a group's wake tells of, each with the number of its last change.

@@ -25,12 +25,8 @@ def take(tx: Transaction) -> Census:
     )
 
 
-def timings(tx: Transaction, after: int | None, limit: int) -> list[Timing]:
-    """Return what was told after this number, in order; for None only the last."""
-    if after is None:
-        (last,) = tx.all("told_last")
-        after = last["number"] - 1
-        limit = 1
+def timings(tx: Transaction, after: int, limit: int) -> list[Timing]:
+    """Return what was told after this number, in order."""
     rows = tx.all("told", {"after": after, "limit": limit})
     return [
         Timing(

@@ -28,7 +28,7 @@ def check_fits(tx: Transaction, suspension: Suspension) -> None:
 
 
 @each
-def seal(tx: Transaction, item: tuple[str, str, str, int]) -> list[Execution]:
+def seal(tx: Transaction, item: tuple[str, str, str, int]) -> None:
     """Say that a group is complete; its wake is owed now if nothing of it is to come any more."""
     provider, instance_id, group, at = item
     key = {"provider": provider, "instance_id": instance_id, "group": group}
@@ -38,7 +38,14 @@ def seal(tx: Transaction, item: tuple[str, str, str, int]) -> list[Execution]:
             f"there is no group {group} at this instance; a group begins with the first call that is saved with it"
         )
     tx.change("group_seal", {"number": found["number"], "at": at})
-    return [mapping.execution(row) for row in tx.all("group_all", key)]
+
+
+def calls(
+    tx: Transaction, provider: str, instance_id: str, group: str, after: int, limit: int
+) -> list[tuple[int, Execution]]:
+    """Return a page of a group's executions, the first saved first, with row numbers."""
+    params = {"provider": provider, "instance_id": instance_id, "group": group, "after": after, "limit": limit}
+    return [(row["number"], mapping.execution(row)) for row in tx.all("group_calls", params)]
 
 
 def told(tx: Transaction, group_number: int, after: int, limit: int) -> list[tuple[int, Execution, str]]:

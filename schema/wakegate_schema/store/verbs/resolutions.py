@@ -4,13 +4,11 @@ from collections.abc import Iterable, Sequence
 from heapq import nlargest, nsmallest
 from operator import itemgetter
 
-from wakegate_schema.records import Execution, Told
+from wakegate_schema.records import Execution, Identity, Told
 from wakegate_schema.states import State
 from wakegate_schema.store.transaction import Row, Transaction
 from wakegate_schema.store.verbs import epochs, mapping
 
-Identity = tuple[str, str]
-"""Provider and instance id."""
 _number = itemgetter("number")
 
 
