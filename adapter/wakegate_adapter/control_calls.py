@@ -64,12 +64,13 @@ class Begun:
     def unfit(self, start_before: int, lease: float) -> Outcome | None:
         """Return why the claimed call must not begin now; None when it may.
 
-        A wall clock that was set back meanwhile gains nothing: what has passed since is measured, too.
+        A wall clock that was set back meanwhile gains nothing, and neither does a monotonic one that stood still while
+        the machine was suspended: the one that shows more counts.
         """
-        passed = time.monotonic() - self.monotonic
-        if max(clock.now(), self.at + int(passed * SECOND)) >= start_before:
+        at, passed = clock.now(), time.monotonic() - self.monotonic
+        if max(at, self.at + int(passed * SECOND)) >= start_before:
             return LAPSED_AT_START
-        if passed >= lease:
+        if max(passed, (at - self.at) / SECOND) >= lease:
             return START_TOO_SLOW
         return None
 

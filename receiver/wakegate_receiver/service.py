@@ -142,7 +142,8 @@ async def receiving(settings: Settings, stop: Stop, passed: Sequence[PassedSocke
         stack.push_async_callback(drain, app, listener, server, connections, settings.shutdown_timeout, stop)
         stack.callback(controlled.drain)
         url = f"{'https' if tls else 'http'}://{listener.address}{settings.events_path}"
-        _log.info("listening", action="listening", url=url, control=str(settings.control_address))
+        also = {} if settings.metrics_listen is None else {"metrics": str(settings.metrics_listen)}
+        _log.info("listening", action="listening", url=url, control=str(settings.control_address), **also)
         yield Receiver(url, refusals, connections, store.probe)
 
 

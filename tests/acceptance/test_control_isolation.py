@@ -1,5 +1,6 @@
 """Isolation: whatever a harness asks about another's calls is answered as for calls that do not exist."""
 
+import asyncio
 import itertools
 import json
 import os
@@ -13,6 +14,7 @@ import pytest
 
 from support.control import OTHERS, Reply, Site, Voice, by_token, by_uid, control_site
 from support.desk import Desk, approved, new_id
+from wakegate_receiver import binding
 from wakegate_schema import clock
 from wakegate_schema.records import Claimed, Execution, Outcome
 
@@ -242,6 +244,26 @@ async def test_bounds_are_each_harnesss_own() -> None:
         statuses = {(await other("GET", "/v1/harness")).status for _ in range(400)}
         assert (await two.ask("GET", "/v1/harness")).status == 200
         assert statuses <= {200, 429}
+
+
+async def test_what_lasts_leaves_connections_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binding, "CONTROL_CONNECTIONS", 8)  # 6 of them may wait or stream
+    async with (
+        two_harnesses("token over the socket") as two,
+        two.site.voice("beta") as other,
+        AsyncExitStack() as stack,
+    ):
+        saved = await two.ours.save()
+        for _ in range(6):
+            stream = await stack.enter_async_context(two.site.stream("alpha"))
+            assert (await stream.next())[1] == "ready"
+        assert (await other("GET", "/v1/resolutions")).reason == "too_many_streams"
+        version = (await two.ask("GET", f"/v1/executions/{saved.execution_id}")).value["id"]
+        async with asyncio.timeout(20):  # it does not wait
+            path = f"/v1/executions/{saved.execution_id}?unlike={version}&wait=60"
+            assert (await two.ask("GET", path)).value["id"] == version
+        assert (await other("GET", "/v1/harness")).status == 200
+        assert (await other("GET", "/healthz")).status == 200
 
 
 async def test_an_id_that_two_providers_use_is_nobodys_by_that_id() -> None:

@@ -25,8 +25,9 @@ def test_it_has_two_files_and_says_what_comes_next(tmp_path: Path) -> None:
     assert made.code == 0
     assert {path.name for path in (tmp_path / "desk").iterdir()} == {"wakegate.toml", ".gitignore"}
     assert [line.split()[0] for line in made.out.splitlines()[1:4]] == ["made"] * 3
-    for command in ("cd desk", "wakegate provider", "wakegate up", "wakegate instance provision"):
-        assert f"  {command}" in made.out
+    assert "  cd desk\n" in made.out
+    for command in ("provider ", "up ", "instance provision ", "provider decide "):  # as it can be called, on no PATH
+        assert f"/wakegate {command}" in made.out
 
 
 def test_without_a_name_it_is_the_working_directory(tmp_path: Path) -> None:

@@ -34,6 +34,10 @@ def test_a_wall_clock_set_back_after_the_claim_gains_nothing() -> None:
     assert reason(claimed, claimed.at + 20 * SECOND) is None
 
 
+def test_a_machine_that_was_suspended_has_lost_its_lease() -> None:
+    assert reason(begun(0, wall=clock.now() - MINUTE), clock.now() + 10 * MINUTE) == "start_too_slow"
+
+
 @pytest.mark.parametrize("seconds", [LEASE, LEASE + 1])
 def test_after_the_lease_others_may_take_it_for_dead(seconds: float) -> None:
     assert reason(begun(seconds), clock.now() + 10 * MINUTE) == "start_too_slow"

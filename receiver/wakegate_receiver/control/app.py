@@ -173,14 +173,14 @@ class ControlApp:
             visitor = again()  # a body takes its time, in which the operator may have taken the harness out
             await fault_points.passing("http_in.received", f"control.{route.name}")
             ask = Ask(
-                visitor, again, self._tools, request, holders, query, body,
+                visitor, again, self._tools, request, holders, query, body, room=self._visits.room,
                 lasting=partial(connection.lasting, self._visits, visitor, again),
             )  # fmt: skip
             reply = await self._act(route, ask, deadline)
             if not isinstance(reply, Reply):
                 return reply
             if reply.execution_id is not None:
-                told = {"verb": route.name, "harness": visitor.name, "execution_id": reply.execution_id}
+                told = {"verb": route.name, "harness": visitor.name or "own user", "execution_id": reply.execution_id}
                 _log.info("a harness's request was done", action="control", **told)
             response = _response(reply.value, reply.status)
             await fault_points.passing("http_in.answer", f"control.{route.name}")

@@ -41,6 +41,8 @@ class Ask:
     """The parameters, read."""
     body: Any = field(default=None, repr=False)
     """The body, read."""
+    room: bool = field(kw_only=True)
+    """Whether there is room for one more request that lasts."""
     lasting: Callable[[], AbstractContextManager[Visit]] = field(kw_only=True)
     """Makes a visit of it."""
 

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
 
 from aiohttp import web
 
@@ -28,6 +29,10 @@ from wakegate_schema.harness_tables import Harnesses
 from wakegate_schema.store import Store
 
 
+LASTING: Final = 3
+"""How many of four connections may wait or stream; the others are for requests that are answered at once."""
+
+
 @asynccontextmanager
 async def controlling(
     bound: socket.socket,
@@ -49,7 +54,7 @@ async def controlling(
     """
     note = _noted()
     book = Connections(connections, lambda reason, connection: note(reason, Case(connection.remote)))
-    watch, visits = Watch(store), Visits()
+    watch, visits = Watch(store), Visits(max(1, connections * LASTING // 4))
     news = News(store, watch)
     app = await _app(store, harnesses, {route.path: route.handler for route in plain}, book, watch, news, visits)
     server = Server(app.handle, book, note, ControlConnection)

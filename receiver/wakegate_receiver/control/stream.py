@@ -30,6 +30,8 @@ Place = tuple[int, int]
 
 async def resolutions(ask: Ask) -> web.StreamResponse:
     """Stream what the harness is told until its connection, the receiver or its right to it ends."""
+    if not ask.room:
+        raise ControlRefused("too_many_streams", "Too many requests of all harnesses last already; come back later.")
     with ask.tools.news.ear() as ear, ask.lasting() as visit:
         place = await _begin(ask)
         response = web.StreamResponse(

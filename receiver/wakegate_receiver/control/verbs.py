@@ -71,9 +71,9 @@ async def listed(ask: Ask) -> Reply:
 
 
 async def show(ask: Ask) -> Reply:
-    """Say where a call stands, at once or when it has changed."""
+    """Say where a call stands, at once or when it has changed; at once, too, when too many wait already."""
     execution_id, wait = ask.path["execution_id"], ask.query.get("wait", 0.0)
-    if not wait:
+    if not wait or not ask.room:
         return _standing(await ask.calls.show(execution_id))
     with ask.lasting() as visit:
         waiting = asyncio.get_running_loop().create_task(

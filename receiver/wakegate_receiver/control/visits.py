@@ -50,10 +50,16 @@ class Visit:
 class Visits:
     """Every request that lasts."""
 
-    def __init__(self) -> None:
-        """None yet."""
+    def __init__(self, most: int) -> None:
+        """Take how many there should be at most, over all harnesses, so that connections are left for the others."""
+        self._most = most
         self._open: set[Visit] = set()
         self._draining = False
+
+    @property
+    def room(self) -> bool:
+        """Whether another one may begin."""
+        return len(self._open) < self._most
 
     @contextmanager
     def open(self, visitor: Visitor, again: Callable[[], Visitor]) -> Iterator[Visit]:

@@ -63,8 +63,10 @@ class _Bounds:
     execution: Execution
     highest: int
     """This host's highest clock reading before the claim, µs."""
+    begun_at: int
+    """This host's clock before the claim, µs."""
     begun: float
-    """The monotonic time before the claim, in seconds."""
+    """The monotonic time then, in seconds; it stands still while the machine is suspended, the clock does not."""
     lease: float
 
     @property
@@ -79,7 +81,7 @@ class _Bounds:
         if clock_mark.is_behind(at, self.highest) or max(at, self.highest) >= self.end:
             return LAPSED_AT_START
         # A process that was held up may find that others have taken the attempt for dead, or settled it.
-        if time.monotonic() - self.begun >= self.lease:
+        if max(time.monotonic() - self.begun, (at - self.begun_at) / SECOND) >= self.lease:
             return START_TOO_SLOW
         if not self.execution.intact:
             return DIFFERS
@@ -87,12 +89,13 @@ class _Bounds:
 
 
 async def _start(store: Store, execution_id: str, claim_id: str, terms: Terms, highest: int) -> Taken:
-    begun, at = time.monotonic(), max(clock.now(), highest)
+    begun, begun_at = time.monotonic(), clock.now()
+    at = max(begun_at, highest)
     until = at + int(terms.lease * SECOND)
     found = await store.claim(execution_id, claim_id, at, until, MARGIN, terms.actor)
     if not isinstance(found, Claimed):
         return _refused(await tell(store, found))
-    return await _looked_at(store, found, terms, _Bounds(found.execution, highest, begun, terms.lease))
+    return await _looked_at(store, found, terms, _Bounds(found.execution, highest, begun_at, begun, terms.lease))
 
 
 async def _looked_at(store: Store, claimed: Claimed, terms: Terms, bounds: _Bounds) -> Taken:
