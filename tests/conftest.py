@@ -13,7 +13,7 @@ from wakegate_schema.store import Store, open_store
 
 # No test goes by the machine's certificate authorities or by plugins of pydantic, and a process that aiohttp need not
 # read the first for, nor pydantic look through every installed package for the second, starts a fifth sooner.
-os.environ |= dict.fromkeys(("SSL_CERT_FILE", "SSL_CERT_DIR"), os.devnull) | {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
+os.environ |= {"SSL_CERT_FILE": "", "SSL_CERT_DIR": "", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 
 
 @pytest.hookimpl(wrapper=True)

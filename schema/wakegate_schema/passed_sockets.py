@@ -54,7 +54,7 @@ def take_passed_sockets(environ: MutableMapping[str, str]) -> list[PassedSocket]
     numbers = range(FIRST, FIRST + int(count))
     if len(names) != len(numbers):
         names = [_UNNAMED] * len(numbers)
-    return [_taken(number, name) for number, name in zip(numbers, names, strict=True)]
+    return [_taken(number, name or _UNNAMED) for number, name in zip(numbers, names, strict=True)]
 
 
 def _taken(number: int, name: str) -> PassedSocket:

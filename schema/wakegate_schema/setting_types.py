@@ -1,5 +1,6 @@
 """Setting types: what the text of one setting may be. Every message says what is right and shows no value."""
 
+import errno
 import os
 import re
 import stat
@@ -89,6 +90,8 @@ def file_path(value: object) -> Path:
         raise ValueError("must not begin with ~, which is not expanded; write the whole path")
     if path.endswith("/") or _is_directory(Path(path)):
         raise ValueError("must be a file, not a directory")
+    if _is_circle(Path(path)):
+        raise ValueError("is a link that leads back to itself; name the file itself")
     return Path(path)
 
 
@@ -193,6 +196,14 @@ def module_names(value: object) -> tuple[str, ...]:
     if len(set(names)) != len(names):
         raise ValueError("names a module twice")
     return tuple(names)
+
+
+def _is_circle(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 def _is_directory(path: Path) -> bool:

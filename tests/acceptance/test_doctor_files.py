@@ -167,6 +167,15 @@ def test_tools_that_cannot_be_imported_are_a_problem(console: Console, source: s
     assert "planted-value" not in said.ran.out
 
 
+@pytest.mark.parametrize("said", ['{"tools": 5}', "[1]", "null", "[" * 60_000])
+def test_tools_that_speak_for_themselves_are_not_believed(console: Console, said: str) -> None:
+    """A module can write to the pipe that tells of it."""
+    writing = f"for fd in range(3, 64):\n  try: os.write(fd, {said.encode()!r})\n  except OSError: pass\n"
+    (console.directory / "forging.py").write_text(f"import os\n{writing}os._exit(0)")
+    console.set("WAKEGATE_TOOLS", "forging")
+    assert "ended the process" in offline(console).of("settings.tools", "problem")
+
+
 def test_no_tools_are_noted(console: Console) -> None:
     assert "set WAKEGATE_TOOLS" in offline(console).of("settings.tools", "note")
 

@@ -74,6 +74,35 @@ def test_damage_is_a_problem(console: Console) -> None:
     assert "damaged" in said.of("store.integrity", "problem")
 
 
+def test_text_that_is_not_utf_8_is_damage(console: Console) -> None:
+    planted(console)
+    path = console.directory / "wakegate.db"
+    data = path.read_bytes()
+    assert b"tableanomalyanomaly" in data
+    path.write_bytes(
+        data.replace(b"tableanomalyanomaly", b"table\xff\xfeomalyanomaly").replace(
+            b"TABLE anomaly (", b"TABLE (anomaly "
+        )
+    )
+    said = diagnosed(console, "--offline")
+    assert "not UTF-8" in said.of("store.file", "problem")
+    assert "the check itself failed" not in said.ran.out
+
+
+def test_a_pipe_in_the_place_of_a_lock_holds_nobody_up(console: Console) -> None:
+    planted(console)
+    lock = console.directory / "wakegate.db-open"
+    lock.unlink(missing_ok=True)
+    os.mkfifo(lock, 0o600)
+    assert diagnosed(console, "--offline").one("store.file").verdict in ("ok", "warning")
+
+
+def test_a_database_whose_link_leads_back_to_itself_is_refused(console: Console) -> None:
+    (console.directory / "wakegate.db").symlink_to("wakegate.db")
+    said = diagnosed(console, "--offline")
+    assert (said.ran.code, "leads back to itself" in said.of("settings.load", "problem")) == (2, True)
+
+
 def test_what_is_no_database_is_a_problem(console: Console) -> None:
     database(console).write_bytes(b"no database at all" * 500)
     assert offline(console).one("store.file").verdict == "problem"

@@ -26,6 +26,7 @@ NEW_UID, NEW_GID = 61_000, 61_000
 """Numbers that no user of a machine has: whoever has no entry anywhere."""
 
 _PATIENCE_S = 300
+_PATH = "PATH=/usr/sbin:/sbin:$PATH\nexport PATH\n"
 _LOOPBACK = f"""
 {shlex.quote(sys.executable)} -c '
 import fcntl, socket, struct
@@ -153,7 +154,7 @@ def machine(*, network: bool = False) -> Iterator[Machine]:
         _lay_out(top)
         namespaces = ("mount", "net") if network else ("mount",)
         own = [f"--{name}" for name in namespaces]
-        script = (_LOOPBACK if network else "") + _SETUP.format_map(_places(top))
+        script = _PATH + (_LOOPBACK if network else "") + _SETUP.format_map(_places(top))
         keeper = subprocess.Popen(["unshare", *own, "sh", "-c", script], stdout=subprocess.PIPE, text=True)
         try:
             assert keeper.stdout is not None

@@ -84,7 +84,7 @@ def look(path: Path, now: int) -> StoreLook:
     try:
         trouble = _obstacle(path)
         return _read(path, now) if trouble is None else StoreLook(path, trouble, opened=False)
-    except (WakegateError, OSError, sqlite3.Error) as error:
+    except (WakegateError, OSError, sqlite3.Error, UnicodeDecodeError) as error:
         if "interrupted" in str(error):
             return StoreLook(path, warning(f"the store cannot be read within {LIMIT_S:g} s", "find out what is slow"))
         advice = "see to it that this user may read the store, and look at it with `wakegate db check`"

@@ -20,6 +20,8 @@ from wakegate_console.doctor import access
 LIMIT_S: Final = 20.0
 """How long the import of all modules may take, in seconds."""
 _MOST: Final = 1_048_576
+_LONGEST: Final = 2000
+"""Characters of a problem that are told, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,16 @@ def _listen(pipe: int, limit_s: float) -> bytes:
 
 
 def _loaded(told: bytes, code: int | None, user: int | None) -> Loaded:
+    """Return what the child has said, whose pipe the modules themselves can write to as well."""
     try:
         found = json.loads(told)
-    except ValueError:
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("tools", {}), dict):
         return Loaded(problem=f"importing them ended the process (exit code {code})", user=_name(user))
-    return Loaded(found.get("tools", {}), found.get("problem"), _name(user))
+    tools = {name: str(version) for name, version in found.get("tools", {}).items()}
+    problem = found.get("problem")
+    return Loaded(tools, None if problem is None else str(problem)[:_LONGEST], _name(user))
 
 
 def _as_user(user: int | None) -> dict[str, Any]:

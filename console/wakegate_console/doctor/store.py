@@ -75,7 +75,7 @@ def integrity(site: Site) -> Iterator[Said]:
             raise
         yield note(f"looking over the file takes longer than {QUICK_S:g} s", "run `wakegate db check`")
         return
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         lines = [str(error)]
     if lines == ["ok"]:
         yield ok("SQLite finds the file whole (`wakegate db check` looks closer)")

@@ -89,12 +89,16 @@ def _path(database: Path) -> Path:
     return real.with_name(real.name + "-open")
 
 
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+"""Whatever lies there, opening it waits for nobody."""
+
+
 def _open(database: Path) -> int:
     path = _path(database)
     with suppress(FileNotFoundError):
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(path, _FLAGS)
     make_file(path, FILE_MODE, database)
-    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    return os.open(path, _FLAGS)
 
 
 def _lock(descriptor: int, kind: int) -> bool:

@@ -59,6 +59,11 @@ def translate(error: Exception, path: Path) -> Exception:
         return error
     if isinstance(error, sqlite3.IntegrityError):
         return InvariantViolated(f"the database refused a change: {error}")
+    if isinstance(error, UnicodeDecodeError):  # only what was written as UTF-8 is ever read
+        return StoreUnavailable(
+            f"the store at {path} cannot be used: it holds text that is not UTF-8{_NEXT['store_corrupt']}",
+            reason="store_corrupt",
+        )
     if isinstance(error, _NOT_STORABLE):
         return UnstorableValue(f"the database cannot hold a value of this call ({type(error).__name__})")
     if isinstance(error, sqlite3.Error | OSError):
