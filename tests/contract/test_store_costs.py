@@ -14,7 +14,9 @@ from wakegate_schema.store.queries import load, rows
 QUERIES = load("wakegate_schema", "sql/sqlite")
 WHOLE = {"anomalies"} | {name for name in QUERIES if name.startswith("examine_")}
 """Queries that a person asks for, and that count or list everything."""
-SCAN = re.compile(r"SCAN (execution|notification|transition|wake|anomaly|found)\b(?! USING INDEX notification_unhandled)")
+SCAN = re.compile(
+    r"SCAN (execution|notification|transition|wake|anomaly|found)\b(?! USING INDEX notification_unhandled)"
+)
 """Reading one of the tables that grow from end to end; `found` is the name of one in a join.
 
 An index that holds only what is unfinished may be counted.

@@ -28,7 +28,6 @@ from wakegate_schema.calls.watch import Watch
 from wakegate_schema.harness_tables import Harnesses
 from wakegate_schema.store import Store
 
-
 LASTING: Final = 3
 """How many of four connections may wait or stream; the others are for requests that are answered at once."""
 
