@@ -9,7 +9,7 @@ demo: $(VENV)/.installed          ## the whole loop on this machine, in under 30
 	$(BIN)/wakegate demo
 
 test: $(VENV)/.installed-dev      ## every test: most of them side by side, then those that want the machine to themselves
-	$(BIN)/python -m pytest --numprocesses 4 -m "not alone"
+	$(BIN)/python -m pytest --numprocesses 6 -m "not alone"
 	$(BIN)/python -m pytest -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
 
 check: $(VENV)/.installed-dev     ## lint, format and types
