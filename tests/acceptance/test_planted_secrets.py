@@ -171,7 +171,10 @@ class Run:
         for name in ("receiver.key", "worker.key", "provider.key"):
             for key in read_keys(folder / name):
                 self.plants.add(name, key.decode())
-        self.plants.add("wake secret", (folder / "wake.secret").read_text().strip())
+        async with asyncio.timeout(60):
+            while not (wake := folder / "wake.secret").exists():  # the worker makes it when it starts
+                await asyncio.sleep(0.05)
+        self.plants.add("wake secret", wake.read_text().strip())
 
     async def post(self, delivery: Delivery) -> int:
         """Deliver something; return the status."""

@@ -190,9 +190,9 @@ async def test_a_keeper_that_is_told_to_end_ends_what_it_keeps(tmp_path: Path, n
     pid = tmp_path / "pid"
     waiting = asyncio.ensure_future(of(shell(BEHIND, pid)))
     left = int(await written(pid))
-    while parent(left) not in (keepers := children(os.getpid())):
+    while (keeper := parent(left)) not in children(os.getpid()):  # until what is left behind has come to it
         await asyncio.sleep(0.01)
-    os.kill(keepers[0], number)
+    os.kill(keeper, number)
     assert (await waiting).problem == "keeper_lost"
     assert await gone(left)
 
