@@ -5,6 +5,7 @@ import os
 import pwd
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ HERE = Path("/")
 _TOOLS = "/usr/sbin:/sbin:/usr/bin:/bin"
 _NAME_IN_USE = 9
 """What groupadd and useradd exit with when somebody else was faster."""
+_LOCKED = (1, 10)
+"""What they exit with when somebody else holds the lock of the password or the group file, too."""
+_LOCKED_S = 10.0
+"""Seconds for which such a lock is waited for: a run that was killed leaves a tool that is about to end."""
 _FILES = ("passwd", "shadow", "group", "gshadow", "subuid", "subgid", "login.defs")
 """What the tools that make users and groups read or write, in /etc."""
 _NO_LOGIN = ("nologin", "false")
@@ -101,7 +106,12 @@ class Accounts:
         for name in _FILES:
             stay_inside(self._root, self._root / "etc" / name)
         prefix = () if self._root == HERE else ("--prefix", str(self._root))
-        done = subprocess.run([found, *prefix, *arguments], capture_output=True, text=True, check=False)  # noqa: S603
+        until = time.monotonic() + _LOCKED_S
+        while True:
+            done = subprocess.run([found, *prefix, *arguments], capture_output=True, text=True, check=False)  # noqa: S603
+            if done.returncode not in _LOCKED or time.monotonic() >= until:
+                break
+            time.sleep(0.2)
         if done.returncode not in (0, _NAME_IN_USE):
             said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
             raise CannotInit(f"{program} {arguments[-1]} failed: {said}")
