@@ -45,6 +45,8 @@ class Loaded:
     _came: set[str | None] = field(default_factory=set)
     """The requests that notifications have come about."""
     _last: int = 0
+    _ended: bool = False
+    """Nothing more is delivered or saved; what is under way is not cut off, so that its answer is counted."""
 
     @property
     def url(self) -> str:
@@ -102,9 +104,9 @@ class Loaded:
         return Sender(self.secret(registration).reveal(), registration.instance_id or "")
 
     async def deliver(self, sender: Sender) -> None:
-        """Deliver one notification after the other, for ever, and keep what came of each."""
+        """Deliver one notification after the other until the end, and keep what came of each."""
         async with Client(("127.0.0.1", self.listen)) as client:
-            while True:
+            while not self._ended:
                 delivery = sender.notification()
                 reply = await client.post(delivery)
                 if reply.status == 204:
@@ -114,12 +116,16 @@ class Loaded:
                 await asyncio.sleep(PACE_S)
 
     async def call(self) -> None:
-        """Save one call after the other, for ever."""
+        """Save one call after the other until the end."""
         async with await Adapter.open(self.database) as adapter:
-            while True:
+            while not self._ended:
                 ticket = await adapter.suspend(Call("issue_refund", {"amount": 4900}, instance="desk"))
                 self.calls.append(ticket.execution_id)
                 await asyncio.sleep(3 * PACE_S)
+
+    def end(self) -> None:
+        """Deliver and save nothing more."""
+        self._ended = True
 
     async def check(self, store: Store) -> None:
         """Assert that nothing genuine was refused, everything acknowledged is saved, and every call ran once."""
@@ -172,10 +178,9 @@ async def loaded(folder: Path) -> AsyncIterator[tuple[Loaded, Store]]:
         try:
             yield site, store
         finally:
-            for task in load:
-                task.cancel()
+            site.end()
             ended = await asyncio.gather(*load, return_exceptions=True)
-        assert [end for end in ended if not isinstance(end, asyncio.CancelledError)] == []
+        assert ended == [None] * len(load)
         await site.check(store)
 
 
