@@ -1,15 +1,22 @@
 """Fixtures that every folder of tests shares."""
 
+import asyncio
 import gc
 import logging
 import os
+import secrets
+import shutil
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import structlog
 
-from wakegate_schema.store import Store, open_store
+from wakegate_schema.store import Store, StoreLocation, migrate_store, open_store
+
+if TYPE_CHECKING:  # most processes of a run start no server, and the drivers take their time
+    from support.servers import PostgresServer, RedisServer
 
 # No test goes by the machine's certificate authorities or by plugins of pydantic, and a process that aiohttp need not
 # read the first for, nor pydantic look through every installed package for the second, starts a fifth sooner.
@@ -68,8 +75,79 @@ def database(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/wakegate.db"
 
 
+@pytest.fixture(scope="session")
+def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with an empty store, to copy."""
+    path = tmp_path_factory.mktemp("empty") / "wakegate.db"
+    asyncio.run(migrate_store(f"sqlite:///{path}"))
+    return path
+
+
 @pytest.fixture
-async def store(database: str) -> AsyncIterator[Store]:
-    """A real store in a real file."""
+async def store(database: str, empty_file: Path) -> AsyncIterator[Store]:
+    """A real store in a real file, or in the database that a test asks for."""
+    path = StoreLocation(database).file
+    if path is not None and not path.exists():
+        shutil.copy(empty_file, path)
+        path.chmod(0o660)
     async with await open_store(database, mode="service") as opened:
         yield opened
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept_clusters(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let the processes of a run share what `initdb` makes: `support.servers.clusters`."""
+    own = tmp_path_factory.getbasetemp()
+    os.environ["PYTEST_KEPT_CLUSTERS"] = str((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "clusters")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator["PostgresServer"]:
+    """A PostgreSQL server without fsync for all tests of this process; one that kills it starts its own."""
+    from support.servers import PostgresServer
+
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: "PostgresServer") -> Iterator[str]:
+    """The URL of an empty database of the test's own."""
+    name = postgres_server.create_database(f"test_{secrets.token_hex(6)}")
+    yield postgres_server.url(name)
+    postgres_server.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def empty_store(postgres_server: "PostgresServer") -> str:
+    """The name of a database with an empty store, to copy."""
+    name = postgres_server.create_database("empty_store")
+    asyncio.run(migrate_store(postgres_server.url(name)))
+    return name
+
+
+@pytest.fixture
+def empty_store_url(postgres_server: "PostgresServer", empty_store: str) -> Iterator[str]:
+    """The URL of an empty store of the test's own, in PostgreSQL."""
+    name = postgres_server.create_database(f"store_{secrets.token_hex(6)}", template=empty_store)
+    yield postgres_server.url(name)
+    postgres_server.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator["RedisServer"]:
+    """A Redis server that keeps nothing for all tests of this process; one that kills it starts its own."""
+    from support.servers import RedisServer
+
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def queue_url(redis_server: "RedisServer") -> Iterator[str]:
+    """The URL of an empty Redis database, one of many, so that a process of another test is not in it."""
+    database = secrets.randbelow(64)
+    with redis_server.client(database) as client:
+        client.flushdb()
+        yield redis_server.url(database)
+        client.flushdb()

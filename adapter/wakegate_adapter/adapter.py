@@ -67,8 +67,8 @@ class Adapter:
         """
         fault_points.arm(os.environ, log.warning)
         found = location.find(where, os.environ)
-        if isinstance(found, location.Database):
-            return cls(StoreCalls(await open_store(found.url, mode="use")))
+        if not isinstance(found, location.Control):
+            return cls(StoreCalls(await open_store(found, mode="use")))
         control = ControlCalls(found.address, found.token)
         try:
             await control.introduce()

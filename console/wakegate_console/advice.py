@@ -81,7 +81,7 @@ _CREDENTIAL = {
     "instance_parked",
     "sealed_for_another_purpose",
 }
-_OF_THE_TOOL = {"arguments_do_not_fit", "tool_unknown", "tool_version_differs"}
+_OF_THE_TOOL = {"arguments_do_not_fit", "no_worker_has_the_tool"}
 _PROBLEMS = {
     "arguments_do_not_fit": "approved, but the saved arguments do not fit the tool's parameters; correct the tool and"
     " restart the worker",
@@ -89,11 +89,11 @@ _PROBLEMS = {
     "connection_refused": "nothing listens at the provider's address; start the provider",
     "dns": "the provider's name does not resolve; check the network",
     "no_thread": "tools that hang have all threads of the worker; restart it",
+    "no_worker_has_the_tool": "no living worker has its tool at this version; run one with the module in"
+    " WAKEGATE_TOOLS",
     "older_epoch": "the store was restored, and the call may have run in the time that it does not know of: find out,"
     " then run `wakegate execution release`, after which it may run (again), or `wakegate execution abandon`",
     "not_found": "the provider does not know the request, or its base URL is wrong",
-    "tool_unknown": "no worker has this tool; add its module to WAKEGATE_TOOLS and restart the worker",
-    "tool_version_differs": "it was submitted under another version of the tool; run a worker that has that version",
 }
 _STATES = {
     State.SAVED: "waits for a worker to submit it; is one running?",

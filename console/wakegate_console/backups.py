@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from wakegate_console.context import Context, pass_context
+from wakegate_console.held import count_held, tell_of_held
 from wakegate_console.person import actor
-from wakegate_console.releasing import every_held
+from wakegate_console.place import place
 from wakegate_schema import clock, timestamps
 from wakegate_schema.store import BackupUnusable, open_store
-from wakegate_schema.store.backup import Backup, back_up
-from wakegate_schema.store.restore import Restored, restore
-from wakegate_schema.store.verbs.epochs import CLOCKS_DIFFER
+from wakegate_schema.store.sqlite.backup import Backup, Progress, back_up
+from wakegate_schema.store.sqlite.restore import Restored, restore
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -31,6 +31,8 @@ _STEPS = {
     "migrate": "bringing up to date",
     "raise": "beginning a new epoch",
     "move": "moving the old store aside",
+    "mark": "shutting the new store",
+    "write": "writing",
 }
 
 
@@ -42,72 +44,90 @@ def backup_command(context: Context, file: Path, force: bool) -> None:
     """Copy the store into FILE while the services run.
 
     FILE is the store as it was when this began, checked, and marked as a backup: nothing works on it until
-    `wakegate db restore` has restored it. The key files are not in it.
+    `wakegate db restore` has restored it. It is an SQLite file, whatever database the store is in. The key files are
+    not in it.
     """
     settings = context.settings()
-    database = settings.database_path.absolute()
     _spare_keys(settings, file)
 
     async def work() -> Backup:
-        async with await open_store(settings.database, mode="read"):
+        async with await open_store(settings.store, mode="read"):
             with _told("backing up") as status:
-                return await asyncio.to_thread(
-                    back_up,
-                    database,
-                    file,
-                    at=clock.now(),
-                    force=force,
-                    progress=lambda done, total: status.update(f"backing up: {100 * done // max(total, 1)} %"),
-                )
+                return await asyncio.to_thread(_back_up, settings, file, force, _shares(status, "backing up"))
 
     made = asyncio.run(work())
-    click.echo(f"backed up {database} to {made.file}: {_mebibytes(made.size)}")
+    click.echo(f"backed up {place(settings)} to {made.file}: {_mebibytes(made.size)}")
     if made.wal_after > made.wal_before:
         click.echo(f"meanwhile the store's WAL grew from {_mebibytes(made.wal_before)} to {_mebibytes(made.wal_after)}")
     keys = ", ".join(map(str, _key_files(settings)))
     click.echo(f"the key files are not in it; keep a copy of each somewhere else: {keys}")
 
 
+def _back_up(settings: "Settings", file: Path, force: bool, progress: Progress) -> Backup:
+    if settings.store.is_postgresql:
+        from wakegate_schema.store.postgresql.backup import back_up_postgresql
+
+        return back_up_postgresql(settings.store, file, at=clock.now(), force=force, progress=progress)
+    database = settings.database_path.absolute()
+    return back_up(database, file, at=clock.now(), force=force, progress=progress)
+
+
 @click.command("restore")
 @click.argument("file", type=FILE, metavar="FILE")
+@click.option(
+    "--epoch-above",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="The highest epoch that a store which is lost may have had.",
+)
 @pass_context
-def restore_command(context: Context, file: Path) -> None:
+def restore_command(context: Context, file: Path, epoch_above: int) -> None:
     """Put FILE in the place of the store, and start nothing again.
 
-    FILE is a backup, or another store's file. Nobody may have the store open. What it holds and had not started may
-    have run since FILE was made, so it waits for `wakegate execution release`. The store that was there is kept
-    beside it.
+    FILE is a backup, or another store's file. What it holds and had not started may have run since FILE was made, so it
+    waits for `wakegate execution release`. With SQLite nobody may have the store open, and the store that was there is
+    kept beside it. With PostgreSQL the database must be empty: make a new one, and let WAKEGATE_DATABASE name that.
     """
     settings = context.settings()
-    database = settings.database_path.absolute()
     with _told("restoring") as status:
-        done = restore(
-            database,
+        done = _restore(settings, file, epoch_above, status)
+    made = "" if done.made_at is None else f", a backup of {timestamps.render(done.made_at)}"
+    click.echo(f"restored {file.absolute()}{made}, as {place(settings)}; this is epoch {done.epoch.number}")
+    if done.aside is not None:
+        click.echo(f"the store that was there is kept as {done.aside}")
+    tell_of_held(asyncio.run(_held(settings)), done.epoch)
+
+
+def _restore(settings: "Settings", file: Path, above: int, status: "Status") -> Restored:
+    def step(name: str) -> None:
+        if name in _STEPS:
+            status.update(f"restoring: {_STEPS[name]}")
+
+    if settings.store.is_postgresql:
+        from wakegate_schema.store.postgresql.restore import restore_into
+
+        return restore_into(
+            settings.store,
             file,
             actor=actor(),
             at=clock.now(),
-            step=lambda step: status.update(f"restoring: {_STEPS[step]}") if step in _STEPS else None,
+            above=above,
+            step=step,
+            progress=_shares(status, "restoring"),
         )
-    made = "" if done.made_at is None else f", a backup of {timestamps.render(done.made_at)}"
-    click.echo(f"restored {file.absolute()}{made}, as {database}; this is epoch {done.epoch.number}")
-    if done.aside is not None:
-        click.echo(f"the store that was there is kept as {done.aside}")
-    _tell_of_held(asyncio.run(_held(settings)), done)
-
-
-def _tell_of_held(count: int, done: Restored) -> None:
-    if count:
-        click.echo(
-            f"{count} {'call' if count == 1 else 'calls'} had not started and may have run since: nothing runs again by"
-            " itself. Look with `wakegate execution list`, then `wakegate execution release` or `abandon`"
-        )
-    until = timestamps.render(done.epoch.at + CLOCKS_DIFFER)
-    click.echo(f"calls submitted before {until} wait for a release too: the provider may have known them before")
+    database = settings.database_path.absolute()
+    return restore(database, file, actor=actor(), at=clock.now(), above=above, step=step)
 
 
 async def _held(settings: "Settings") -> int:
-    async with await open_store(settings.database, mode="read") as store:
-        return len([record async for record in every_held(store)])
+    async with await open_store(settings.store, mode="read") as store:
+        return await count_held(store)
+
+
+def _shares(status: "Status", what: str) -> Progress:
+    """Return what shows how much of something is done."""
+    return lambda done, total: status.update(f"{what}: {100 * done // max(total, 1)} %")
 
 
 def _key_files(settings: "Settings") -> list[Path]:

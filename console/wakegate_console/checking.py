@@ -7,6 +7,7 @@ import click
 
 from wakegate_console import sheet, views
 from wakegate_console.context import Context, pass_context
+from wakegate_console.place import place
 from wakegate_console.table import Column
 from wakegate_schema.store import open_store
 from wakegate_schema.store.examination import MOST, Examination, examine
@@ -21,23 +22,25 @@ FAULT_COLUMNS = (Column("kind", "KIND"), Column("subject", "SUBJECT"), Column("d
 def check_command(context: Context, as_json: bool) -> None:
     """Read the whole store and say whether it is sound.
 
-    SQLite's own check, the foreign keys, the schema with its guards, and what can be derived twice: every history
+    SQLite's own check and the foreign keys, the schema with its guards, and what can be derived twice: every history
     ends in its execution's state, every change is one that exists, nothing has started twice. The services may run.
     Exit code 1 if anything is wrong.
     """
     settings = context.settings()
-    database = settings.database_path.absolute()
+    database = place(settings)
 
     async def work() -> Examination:
         from rich.console import Console
 
-        async with await open_store(settings.database, mode="read"):
+        async with await open_store(settings.store, mode="read"):
             with Console(stderr=True).status("checking") as status:
-                return await asyncio.to_thread(examine, database, step=lambda what: status.update(f"checking {what}"))
+                return await asyncio.to_thread(
+                    examine, settings.store, step=lambda what: status.update(f"checking {what}")
+                )
 
     found = asyncio.run(work())
     faults = [asdict(fault) for fault in found.faults]
-    view = {"database": str(database), "sound": not faults, **_view(found)}
+    view = {"database": database, "sound": not faults, **_view(found)}
     if as_json:
         sheet.write_object({**view, "faults": faults})
     else:
@@ -45,9 +48,13 @@ def check_command(context: Context, as_json: bool) -> None:
         sheet.write_section("faults", faults, FAULT_COLUMNS)
     if faults:
         raise click.ClickException(
-            f"{database} is not sound; stop the services, keep the file, and restore a backup"
-            + (f" (of each kind, at most {MOST} faults are told)" if len(faults) >= MOST else "")
+            f"{database} is not sound; stop the services, keep the {_kind(settings.store.is_postgresql)}, and restore a"
+            " backup" + (f" (of each kind, at most {MOST} faults are told)" if len(faults) >= MOST else "")
         )
+
+
+def _kind(postgresql: bool) -> str:
+    return "database" if postgresql else "file"
 
 
 def _view(found: Examination) -> dict[str, object]:
@@ -57,6 +64,7 @@ def _view(found: Examination) -> dict[str, object]:
         "epoch_began_at": None if content is None else views.moment(content.epoch.at),
         "epoch_reason": None if content is None else content.epoch.reason,
         "backup_made_at": None if content is None else views.moment(content.backup_made_at),
+        "moved_to": None if content is None else content.moved_to,
         "bytes": found.size,
         "wal_bytes": found.wal_size,
         **{name: None if content is None else getattr(content, name) for name in COUNTED},

@@ -25,6 +25,7 @@ ENTRIES = {
     "worker": Entry("wakegate_console.services", "worker", "Run the worker until it is told to stop."),
     "provider": Entry("wakegate_console.provider", "provider", "Run the small approval provider, or decide in it."),
     "up": Entry("wakegate_console.services", "up", "Run receiver and worker together, restarting what crashes."),
+    "pool": Entry("wakegate_console.pool", "pool", "Look at the workers, and at what each can run."),
     "instance": Entry("wakegate_console.instance", "instance", "Make, import, list and retire instances."),
     "harness": Entry("wakegate_console.harness", "harness", "Say which harness may use which instances."),
     "execution": Entry("wakegate_console.execution", "execution", "Look at saved calls, and settle them by hand."),
@@ -105,10 +106,10 @@ def _hint(error: click.UsageError) -> str:
 
 
 def _exit_code(error: WakegateError) -> int:
-    """Return 2 for what is wrong with the settings and the files they name, 1 for everything else."""
+    """Return 2 for what is wrong with the settings and what they name, 1 for everything else."""
     from wakegate_console.faults import SETTING_FAULTS
 
-    return USAGE if isinstance(error, SETTING_FAULTS) else BAD
+    return USAGE if isinstance(error, SETTING_FAULTS) or error.reason == "extra_missing" else BAD
 
 
 def _silence_stdout() -> None:

@@ -47,7 +47,7 @@ def show_command(context: Context, as_json: bool) -> None:
     settings = context.settings()
 
     async def work() -> bool:
-        async with await open_store(settings.database, mode="read") as store:
+        async with await open_store(settings.store, mode="read") as store:
             marks, resets = await store.clock_marks(), await store.clock_resets()
         host, now = clock_mark.host_name(), clocks.now()
         behind = clock_mark.is_behind(now, _highest(marks, host))
@@ -84,7 +84,7 @@ def reset_command(context: Context, host: str | None, by: str) -> None:
     name = host or clock_mark.host_name()
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="use") as store:
+        async with await open_store(settings.store, mode="use") as store:
             now = clocks.now()
             reset = await store.reset_clock(name, actor(by), now)
             brought = await _bring_forward(store, now)

@@ -1,7 +1,6 @@
 """The creation of an instance at its provider: `POST /v1/instances`."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from wakegate_console.provisioner import MAX_ANSWER, OTHERWISE, Call, ask_once_ready, malformed
 from wakegate_console.waiting import Wait
@@ -18,8 +17,8 @@ class Creation:
     token: BearerToken = field(repr=False)
     idempotency_key: str
     body: wire.NewInstance = field(repr=False)
-    store: Path
-    """The store's file, to be named where the receiver may use another."""
+    store: str
+    """The store's name (`StoreLocation.name`), to be told where the receiver may use another."""
 
 
 async def create_once_ready(creation: Creation, wait: Wait) -> wire.ProvisionedInstance:

@@ -12,6 +12,7 @@ from wakegate_console.parameters import CALLED, NAME, NOTE
 from wakegate_console.person import actor
 from wakegate_console.releasing import release_command
 from wakegate_console.table import Column, Row
+from wakegate_console.toolless import missing_now, shown
 from wakegate_schema import clock
 from wakegate_schema.records import Doubts, Execution
 from wakegate_schema.states import State
@@ -78,7 +79,7 @@ def list_command(context: Context, state: str | None, fail_if_in_doubt: bool, as
     settings = context.settings()
 
     async def work() -> Doubts:
-        async with await open_store(settings.database, mode="read") as store:
+        async with await open_store(settings.store, mode="read") as store:
             doubts = await store.doubts(ALL)
             if doubts.count:
                 click.echo(advice.of_doubts(doubts), err=True)
@@ -108,8 +109,8 @@ def show_command(context: Context, which: str, payload: bool, as_json: bool) -> 
     settings = context.settings()
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="read") as store:
-            record = await find_execution(store, which)
+        async with await open_store(settings.store, mode="read") as store:
+            record = shown(await find_execution(store, which), await missing_now(store))
             instances = views.names(await store.instances())
             transitions = [views.transition(each) for each in await store.transitions(record.execution_id)]
             wakes = [
@@ -144,7 +145,7 @@ def abandon_command(context: Context, which: str, reason: str) -> None:
     settings = context.settings()
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="use") as store:
+        async with await open_store(settings.store, mode="use") as store:
             before = await find_execution(store, which)
             record = await store.abandon(before.execution_id, reason, actor(), clock.now())
         if record.state is not State.ABANDONED:
@@ -174,7 +175,7 @@ def resolve_command(context: Context, which: str, happened: bool, did_not_happen
     settings = context.settings()
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="use") as store:
+        async with await open_store(settings.store, mode="use") as store:
             before = await find_execution(store, which)
             record = await store.settle(before.execution_id, happened=happened, by=by, note=note, at=clock.now())
         word = "happened" if happened else "did not happen"
@@ -189,7 +190,7 @@ def _colour(row: Row) -> str | None:
 
 async def _rows(store: Store, state: State | None, limit: int | None) -> AsyncIterator[Row]:
     """Yield executions, each once: of all states, those in doubt first."""
-    instances = views.names(await store.instances())
+    instances, missing = views.names(await store.instances()), await missing_now(store)
     doubtful: set[str] = set()
     count = 0
     for part in (State.IN_DOUBT, None) if state is None else (state,):
@@ -204,5 +205,5 @@ async def _rows(store: Store, state: State | None, limit: int | None) -> AsyncIt
                 continue
             if state is None and part is State.IN_DOUBT:
                 doubtful.add(record.execution_id)
-            yield views.execution(record, instances)
+            yield views.execution(shown(record, missing), instances)
             count += 1

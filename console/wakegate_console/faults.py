@@ -5,15 +5,19 @@ from wakegate_schema.clock import ClockMalformed
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.fault_points import FaultMalformed
 from wakegate_schema.keys import KeyFileError
+from wakegate_schema.queue.errors import QueueError
 from wakegate_schema.sealing import CannotUnseal, MalformedCredential
 from wakegate_schema.secret_files import SecretFileError
 from wakegate_schema.settings import SettingsError
 from wakegate_schema.store.errors import (
     NotADatabase,
     RestoreInterrupted,
+    StoreDenied,
+    StoreFilling,
     StoreIsBackup,
     StoreMisplaced,
     StoreMissing,
+    StoreMoved,
     StoreOutdated,
 )
 from wakegate_schema.urls import MalformedUrl
@@ -34,12 +38,16 @@ SETTING_FAULTS = (
     MalformedCredential,
     MalformedUrl,
     NotADatabase,
+    QueueError,
     RestoreInterrupted,
     SecretFileError,
     SettingsError,
     SettingsFileRefused,
+    StoreDenied,
+    StoreFilling,
     StoreIsBackup,
     StoreMisplaced,
     StoreMissing,
+    StoreMoved,
     StoreOutdated,
 )

@@ -179,7 +179,7 @@ def _doubts(settings: Settings, token_file: Path | None, instances: Sequence[str
 async def _names(settings: Settings) -> dict[str, str]:
     """Return the names of the instances in use by what they are called: by their names and by their ids."""
     try:
-        async with await open_store(settings.database, mode="read") as store:
+        async with await open_store(settings.store, mode="read") as store:
             used = [entry for entry in await entries(store) if entry.view()["state"] != "retired"]
     except StoreMissing:
         return {}

@@ -74,7 +74,7 @@ def credential_command(
     token = load_bearer_token(credential_file, "the credential")
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="use") as store, worker_key(settings, store) as key:
+        async with await open_store(settings.store, mode="use") as store, worker_key(settings, store) as key:
             entry = await find(store, which, provider_url)
             stored = await store_credential(store, key, entry, token, credential_expires_at, clock.now())
         click.echo(f"{entry.name}: {_told(stored)}")
@@ -93,7 +93,7 @@ def list_command(context: Context, as_json: bool, limit: int | None) -> None:
     settings = context.settings()
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="read") as store:
+        async with await open_store(settings.store, mode="read") as store:
             await listing.write(
                 listing.several([entry.view() for entry in await entries(store)][:limit]),
                 COLUMNS,
@@ -118,7 +118,7 @@ def show_command(context: Context, which: str, provider_url: str | None, as_json
     settings = context.settings()
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="read") as store:
+        async with await open_store(settings.store, mode="read") as store:
             entry = await find(store, which, provider_url)
         view = entry.view()
         registrations = [views.registration(registration) for registration in entry.registrations]
@@ -144,7 +144,7 @@ def retire_command(context: Context, which: str, provider_url: str | None) -> No
     settings = context.settings()
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="use") as store:
+        async with await open_store(settings.store, mode="use") as store:
             entry = await find(store, which, provider_url)
             registration = entry.registration(which)
             if registration is not None and registration != entry.in_force:

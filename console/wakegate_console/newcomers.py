@@ -38,13 +38,13 @@ def provision_command(
     command goes on where it was.
     """
     settings = context.settings()
-    order = Order(provider_url, url, name, settings.database_path)
+    order = Order(provider_url, url, name, settings.store.name)
     wait = wait_aloud(seconds)
 
     async def work() -> None:
         token = await provisioner_token(provisioner_token_file, provider_url, wait)
         async with (
-            await open_store(settings.database, mode="service") as store,
+            await open_store(settings.store, mode="service") as store,
             both_keys(settings, store) as keys,
         ):
             done = await provision(store, keys, order, token, clock.now(), wait)
@@ -98,7 +98,7 @@ def import_command(
 
     async def work() -> bool:
         async with (
-            await open_store(settings.database, mode="service") as store,
+            await open_store(settings.store, mode="service") as store,
             both_keys(settings, store) as keys,
         ):
             return await enrol(store, keys, wanted, clock.now())

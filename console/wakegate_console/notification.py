@@ -38,7 +38,7 @@ def list_command(context: Context, state: str | None, as_json: bool, limit: int 
     settings = context.settings()
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="read") as store:
+        async with await open_store(settings.store, mode="read") as store:
             await listing.write(_rows(store, state, limit), COLUMNS, as_json=as_json, nothing="No notifications.")
 
     asyncio.run(work())
@@ -60,7 +60,7 @@ def show_command(context: Context, event_id: str, provider_url: str | None, payl
     settings = context.settings()
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="read") as store:
+        async with await open_store(settings.store, mode="read") as store:
             record = await find_notification(store, event_id, provider_url)
             execution = await store.find_execution(record.provider, record.instance_id, record.request_id)
             odd = await anomalies.about(store, record.provider, record.event_id)

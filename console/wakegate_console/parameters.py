@@ -95,6 +95,22 @@ class HarnessName(click.ParamType[str]):
             self.fail(f"{error}.", param, ctx)
 
 
+class StoreUrl(click.ParamType[str]):
+    """A store's URL, an SQLite file by its whole path."""
+
+    name = "URL"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the URL, or fail naming the argument."""
+        from wakegate_schema.setting_types import is_postgresql, sqlite_path, store_url
+
+        try:
+            url = store_url(value)
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+        return url if is_postgresql(url) else f"sqlite:///{sqlite_path(url).absolute()}"
+
+
 class User(click.ParamType[int]):
     """A user of this machine by name, or any user by number."""
 
@@ -168,6 +184,7 @@ DURATION = Duration()
 MOMENT = Moment()
 HARNESS = HarnessName()
 USER = User()
+STORE_URL = StoreUrl()
 CALLED = Words(255)
 """What something is called: an id, the beginning of one, a name or a key."""
 NAME = Words(100)

@@ -59,10 +59,10 @@ def rotate_command(
         raise click.BadParameter("is over 24h.", param_hint="--overlap")
     settings = context.settings()
     wait = wait_aloud(seconds)
-    wanted = Rotation(url, 0 if at_once else overlap or OVERLAP, settings.database_path)
+    wanted = Rotation(url, 0 if at_once else overlap or OVERLAP, settings.store.name)
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="use") as store:
+        async with await open_store(settings.store, mode="use") as store:
             entry = await find(store, which, provider_url)
             token = await provisioner_token(provisioner_token_file, entry.provider, wait)
             async with receiver_key(settings, store) as key:
@@ -88,7 +88,7 @@ def delete_command(context: Context, which: str, provisioner_token_file: Path, p
     token = load_bearer_token(provisioner_token_file, "the provisioner token")
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="use") as store:
+        async with await open_store(settings.store, mode="use") as store:
             entry = await find(store, which, provider_url)
             known, abandoned = await delete(store, entry, token, actor(), clock.now())
         there = "deleted at the provider" if known else "unknown at the provider, deleted before perhaps"

@@ -4,7 +4,6 @@ import errno
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import aiohttp
 
@@ -51,8 +50,8 @@ class Call:
     body: bytes | None = field(default=None, repr=False)
     url: str = "-"
     """The receiver that is to be challenged."""
-    store: Path = Path()
-    """The store's file, to be named where the receiver may use another."""
+    store: str = "-"
+    """The store's name (`StoreLocation.name`), to be told where the receiver may use another."""
 
 
 @dataclass(frozen=True, slots=True)

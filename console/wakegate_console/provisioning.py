@@ -5,7 +5,6 @@ Whatever is interrupted afterwards, the next run finds it and repeats the very s
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from wakegate_console.creation import Creation, create_once_ready
 from wakegate_console.keys_in_use import Keys
@@ -43,8 +42,8 @@ class Order:
     url: str
     """Where the provider will deliver: our receiver, as the provider reaches it."""
     name: str
-    store: Path
-    """The store's file; the receiver must use the same."""
+    store: str
+    """The store's name for messages (`StoreLocation.name`); the receiver must use the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,5 +201,5 @@ def _creation(keys: Keys, registration: Registration, order: Order, token: Beare
                 signing_secret=secret,
             ),
         ),
-        store=order.store.absolute(),
+        store=order.store,
     )

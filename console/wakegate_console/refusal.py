@@ -56,7 +56,7 @@ def list_command(context: Context, reason: str | None, as_json: bool, limit: int
 async def _check_place(settings: Settings) -> None:
     """Raise `StoreMissing` where there are neither refusals nor a store: a receiver has never run there."""
     if not settings.refusals_path.exists():
-        await (await open_store(settings.database, mode="read")).close()
+        await (await open_store(settings.store, mode="read")).close()
 
 
 def _view(entry: dict[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def release_command(
     settings = context.settings()
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="use") as store:
+        async with await open_store(settings.store, mode="use") as store:
             records = [each async for each in every_held(store)] if everything else await _named(store, which)
             if not records:
                 click.echo("Nothing waits for a release.")

@@ -33,9 +33,9 @@ def reseal_command(context: Context, ctx: click.Context, which: str, keep_old: b
 
     async def work() -> list[Resealed]:
         done = []
-        async with await open_store(settings.database, mode="use") as store:
+        async with await open_store(settings.store, mode="use") as store:
             for name, key, values in targets(settings, which):
-                copied = key.path.exists() and are_copied(key, settings.database_path)
+                copied = key.path.exists() and are_copied(key, settings.store.file)
                 resealed = await reseal(store, key, values, keep_old=keep_old, copied=copied)
                 click.echo(f"{name}: {_told(resealed, key)}")
                 done.append(resealed)

@@ -152,9 +152,13 @@ def targets(settings: Settings, which: str) -> Sequence[tuple[str, ServiceKey, V
     return [target for target in known if which in (target[0], "both")]
 
 
-def are_copied(key: ServiceKey, database: Path) -> bool:
-    """Say whether the services have copies of a key file, as systemd hands them: it is root's, and the store is not."""
-    return key.path.stat().st_uid == 0 != database.stat().st_uid
+def are_copied(key: ServiceKey, database: Path | None) -> bool:
+    """Say whether the services have copies of a key file, as systemd hands them: it is root's, and the store is not.
+
+    A store in PostgreSQL (None) does not tell whose it is. Then any key of root's may have been copied, and at worst
+    services that read it themselves are restarted once for nothing.
+    """
+    return key.path.stat().st_uid == 0 and (database is None or database.stat().st_uid != 0)
 
 
 def _sealer(key: ServiceKey, held: HeldKeys) -> Sealer:

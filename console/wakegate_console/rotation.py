@@ -7,7 +7,6 @@ the next run finds the registration and repeats the very same update (AAP, insta
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from wakegate_console.provisioner import MAX_ANSWER, OTHERWISE, Call, ask_once_ready, malformed
 from wakegate_console.provisioning import EXPECTED_FOR, CannotProvision
@@ -34,8 +33,8 @@ class Rotation:
     """Where the provider will deliver; None for where it does already."""
     overlap: int
     """How long what the old secret signs is still taken, in µs; 0 for not at all."""
-    store: Path
-    """The store's file, for the error that the receiver may use another."""
+    store: str
+    """The store's name (`StoreLocation.name`), for the error that the receiver may use another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ def _check_resumable(begun: Registration, wanted: Rotation, now: int) -> None:
         )
 
 
-def _call(key: Sealer, instance: Instance, replacement: Registration, token: BearerToken, store: Path) -> Call:
+def _call(key: Sealer, instance: Instance, replacement: Registration, token: BearerToken, store: str) -> Call:
     url = replacement.url or ""
     secret = unseal_signing_secret(
         key,
@@ -156,7 +155,7 @@ def _call(key: Sealer, instance: Instance, replacement: Registration, token: Bea
         idempotency_key=replacement.idempotency_key,
         body=wire.object_bytes(wire.InstanceUpdate(delivery=delivery)),
         url=url,
-        store=store.absolute(),
+        store=store,
     )
 
 

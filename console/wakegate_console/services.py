@@ -39,7 +39,7 @@ def receiver(context: Context) -> None:
     with importing():
         from wakegate_receiver.service import serve
 
-    run_service(settings, serve, "receiver", settings.database_path)
+    run_service(settings, serve, "receiver", settings.store.file)
 
 
 @click.command()
@@ -60,7 +60,7 @@ def worker(context: Context, check: bool) -> None:
     if check:
         check_tools(settings)
         return
-    run_service(settings, serve, "worker", settings.database_path)
+    run_service(settings, serve, "worker", settings.store.file)
 
 
 @click.command()
@@ -79,7 +79,7 @@ def up(context: Context) -> None:
         from wakegate_console.supervision import Program, supervise
         from wakegate_schema import logs
 
-    check_folder(settings.database_path)
+    check_folder(settings.store.file)
     logs.configure(settings.log_format, level=settings.log_level)
     arguments = context.arguments()
     checked = subprocess.run(child.command(*arguments, "worker", "--check"), check=False)  # noqa: S603 - our own program
@@ -89,17 +89,21 @@ def up(context: Context) -> None:
     asyncio.run(supervise(programs))
 
 
-def check_folder(database: Path) -> None:
+def check_folder(database: Path | None) -> None:
     """Look at the folder of a database before anything else: keys, sockets and locks lie in it too.
+
+    Args:
+        database: its file; None for a store in PostgreSQL, where they lie in the working directory.
 
     Raises:
         StoreMisplaced: there is no such folder, a database may not lie in it, or this is root and it is another
             user's.
     """
-    from wakegate_schema.store import placement
+    from wakegate_schema.store.sqlite import placement
 
-    placement.check(database)
-    placement.check_server(database)
+    if database is not None:
+        placement.check(database)
+    placement.check_server(database or Path("wakegate.sock"))
 
 
 def check_tools(settings: "Settings") -> None:
@@ -118,14 +122,14 @@ def check_tools(settings: "Settings") -> None:
         raise CannotStart(describe(error), reason=getattr(error, "reason", None)) from error
 
 
-def run_service(settings: "Settings", serve: Serve, name: str, database: Path) -> None:
+def run_service(settings: "Settings", serve: Serve, name: str, database: Path | None) -> None:
     """Run a service to its end.
 
     Args:
         settings: its settings.
         serve: the service.
         name: what its log lines call it.
-        database: its store's file.
+        database: its store's file; None for one in PostgreSQL.
 
     Raises:
         StoreMisplaced: the store's folder is not there.

@@ -115,7 +115,7 @@ async def _source(settings: Settings, secret_file: Path | None) -> Source:
         secret = load_signing_secret(secret_file, "the signing secret")
         return Source(lambda _: {str(secret_file): secret}, Known())
     sealer = keys.load_key(settings.receiver_key_path, "receiver_key_file")
-    async with await open_store(settings.database, mode="read") as store:
+    async with await open_store(settings.store, mode="read") as store:
         registrations = await store.registrations()
 
     async def read() -> list[Registration]:

@@ -62,7 +62,7 @@ def list_command(context: Context, state: WakeState | None, as_json: bool, limit
     settings = context.settings()
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="read") as store:
+        async with await open_store(settings.store, mode="read") as store:
             await _tell_of_stuck(store)
             await listing.write(
                 _rows(store, state, limit), COLUMNS, as_json=as_json, nothing="No wakes.", colour=_colour
@@ -82,7 +82,7 @@ def groups_command(context: Context, as_json: bool, limit: int | None) -> None:
     settings = context.settings()
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="read") as store:
+        async with await open_store(settings.store, mode="read") as store:
             await listing.write(
                 _groups(store, limit),
                 GROUP_COLUMNS,
@@ -109,7 +109,7 @@ def show_command(context: Context, which: str, message: bool, as_json: bool) -> 
     settings = context.settings()
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="read") as store:
+        async with await open_store(settings.store, mode="read") as store:
             record = await find_wake(store, which)
             if message:
                 await _write_message(store, record)
@@ -142,7 +142,7 @@ def replay_command(context: Context, which: tuple[str, ...], undelivered: bool, 
     settings = context.settings()
 
     async def work() -> None:
-        async with await open_store(settings.database, mode="use") as store:
+        async with await open_store(settings.store, mode="use") as store:
             records = await _given_up(store, target) if undelivered else await _named(store, which)
             if not records:
                 click.echo("No wakes were given up.")

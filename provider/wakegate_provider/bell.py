@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from wakegate_schema.store.doorbell import Doorbell
+from wakegate_schema.store.sqlite.doorbell import SqliteDoorbell
 
 IDLE_SECONDS = 30.0
 """The longest that anybody sleeps without looking, so that a wall clock that was set is noticed."""
@@ -33,7 +33,7 @@ class Bell:
             event.set()
 
 
-async def watch(doorbell: Doorbell, bell: Bell) -> None:
+async def watch(doorbell: SqliteDoorbell, bell: Bell) -> None:
     """Ring the bell whenever any connection, of any process, has committed; for ever."""
     number = 0
     while True:

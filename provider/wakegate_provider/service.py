@@ -30,8 +30,8 @@ from wakegate_schema.keys import ensure_key, load_key
 from wakegate_schema.sealing import BearerToken, Sealer
 from wakegate_schema.secret_files import create_secret_file, load_bearer_token
 from wakegate_schema.settings import Settings
-from wakegate_schema.store import placement
-from wakegate_schema.store.doorbell import Doorbell
+from wakegate_schema.store.sqlite import placement
+from wakegate_schema.store.sqlite.doorbell import SqliteDoorbell
 from wakegate_schema.urls import is_loopback
 
 STOP_SECONDS = 2.0
@@ -87,7 +87,7 @@ async def running(settings: Settings) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
         thread, sealer, since = _open(settings, stack)
         bell = Bell()
-        doorbell = Doorbell(settings.provider_database_path)
+        doorbell = SqliteDoorbell(settings.provider_database_path)
         stack.callback(doorbell.close)
         session = await stack.enter_async_context(open_session())
         herald, courier = Herald(thread, bell), Courier(thread, sealer, session, bell)

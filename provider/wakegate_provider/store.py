@@ -10,8 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from wakegate_schema.store import placement, queries, sqlite
+from wakegate_schema.store import queries
 from wakegate_schema.store.errors import StoreError, StoreMissing, StoreOutdated, StoreUnavailable
+from wakegate_schema.store.sqlite import connection as sqlite
+from wakegate_schema.store.sqlite import placement
 
 VERSION = 2
 

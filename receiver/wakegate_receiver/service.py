@@ -34,7 +34,7 @@ from wakegate_schema.service_keys import Sealed, ServiceKey
 from wakegate_schema.service_manager import ServiceManager
 from wakegate_schema.settings import Settings
 from wakegate_schema.store import Store, open_store
-from wakegate_schema.store.wal import WalWatch
+from wakegate_schema.store.sqlite.wal import WalWatch
 from wakegate_schema.watchdog import watched
 
 HANDSHAKE_TIMEOUT_S: Final = 5.0
@@ -99,7 +99,7 @@ async def receiving(settings: Settings, stop: Stop, passed: Sequence[PassedSocke
         public, control, metrics = _sockets(stack, settings, passed)
         key = ServiceKey.receiver(settings)
         key.check()
-        store = await stack.enter_async_context(await open_store(settings.database, mode="service"))
+        store = await stack.enter_async_context(await open_store(settings.store, mode="service"))
         sealer = key.open(Sealed.secrets(await store.registrations()))
         refusals = Refusals(settings.refusals_path, clock.now)
         await refusals.load()
@@ -134,7 +134,7 @@ async def receiving(settings: Settings, stop: Stop, passed: Sequence[PassedSocke
             page.follow(),
             refusals.keep(),
             watch_silent(connections, settings.request_timeout),
-            WalWatch(store.take_in_wal).watch(),
+            *([] if settings.store.is_postgresql else [WalWatch(store.take_in_wal).watch()]),
         )
         for work in periodic:
             stack.push_async_callback(end, asyncio.create_task(work))

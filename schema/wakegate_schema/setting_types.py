@@ -5,11 +5,12 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import Literal
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BeforeValidator
 
 from wakegate_schema.addresses import Address
+from wakegate_schema.queue import redis_address
 from wakegate_schema.urls import is_loopback
 
 SOCKET_PATH_LIMIT = 107
@@ -20,6 +21,7 @@ _DECIMAL = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _SECRET_SHAPE = re.compile(r"whsec_.*|[A-Za-z0-9_=-]{32,}|[A-Za-z0-9+/_-]{43}=")
 _EVENTS_PATH = re.compile(r"/|(?:/[A-Za-z0-9._~-]+)+")
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+_POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _TABLE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _SQLITE = "sqlite:///"
 
@@ -116,13 +118,46 @@ def existing_file(path: Path) -> Path:
 def sqlite_url(value: object) -> str:
     """Accept `sqlite:///relative.db` or `sqlite:////absolute.db`."""
     url = text(value)
-    if url.startswith(("postgresql:", "postgres:", "postgresql+")):
-        raise ValueError("PostgreSQL is not in this version; use sqlite:///FILE")
     path = url.removeprefix(_SQLITE)
     if path == url or not path or any(character in path for character in "?#%") or path == ":memory:":
         raise ValueError("must be sqlite:///FILE for a relative path or sqlite:////FILE for an absolute one")
     file_path(path)
     return url
+
+
+_SECRET_OPTIONS = {"sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
+"""What libpq takes in a URL that is as secret as a password."""
+
+
+def store_url(value: object) -> str:
+    """Accept SQLite's URLs, and PostgreSQL's as libpq reads them, without a password."""
+    url = text(value)
+    if url.startswith(("postgres:", "postgresql+")) or (url.startswith("postgresql:") and not is_postgresql(url)):
+        raise ValueError("a PostgreSQL store is written postgresql://USER@HOST:PORT/DATABASE")
+    if not is_postgresql(url):
+        return sqlite_url(value)
+    parts = urlsplit(url)
+    if ":" in parts.netloc.rpartition("@")[0] or "password" in parse_qs(parts.query, keep_blank_values=True):
+        raise ValueError(
+            "must not hold a password; put it into a file and name that by WAKEGATE_DATABASE_PASSWORD_FILE"
+        )
+    if _SECRET_OPTIONS & parse_qs(parts.query, keep_blank_values=True).keys():
+        raise ValueError(
+            "must not hold a secret: name a key without a password, in a file that only this user reads"
+        )
+    if not parts.path.strip("/") or parts.fragment:
+        raise ValueError("must end with the database's name: postgresql://USER@HOST:PORT/DATABASE")
+    return url
+
+
+def is_postgresql(url: str) -> bool:
+    """Return whether a store's URL names one in PostgreSQL."""
+    return url.startswith("postgresql://")
+
+
+def home(url: str) -> Path:
+    """Return the folder in which a store's keys and sockets lie by default: SQLite's, or the working directory."""
+    return Path() if is_postgresql(url) else sqlite_path(url).parent
 
 
 def sqlite_path(url: str) -> Path:
@@ -133,13 +168,18 @@ def sqlite_path(url: str) -> Path:
     return Path(path)
 
 
-def queue(value: object) -> Literal["embedded"]:
-    """Accept `embedded`."""
-    if isinstance(value, str) and value.startswith(("redis:", "rediss:")):
-        raise ValueError("Redis is not in this version; use embedded")
-    if value != "embedded":
-        raise ValueError("must be embedded")
-    return "embedded"
+def queue(value: object) -> str:
+    """Accept `embedded`, or the URL of a Redis without a password."""
+    if not isinstance(value, str):
+        raise ValueError("must be embedded or the URL of a Redis")  # noqa: TRY004 (pydantic collects value errors)
+    return redis_address.checked(text(value))
+
+
+def pool(value: object) -> str:
+    """Accept the name of a pool of workers."""
+    if not isinstance(value, str) or _POOL.fullmatch(value) is None:
+        raise ValueError("must be up to 64 letters, digits, _ and -, the first a letter or digit")
+    return value
 
 
 def address(value: object) -> Address:

@@ -21,10 +21,13 @@ from wakegate_schema import setting_types as types
 from wakegate_schema.addresses import Address
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.harness_tables import HarnessTables
+from wakegate_schema.queue import QueueLocation
 from wakegate_schema.setting_sources import PREFIX, ConfigFile, finding, gather, variable
+from wakegate_schema.store.location import StoreLocation
 from wakegate_schema.wake_targets import WakeTables, WakeTarget, targets
 
 DatabaseUrl = Annotated[str, BeforeValidator(types.sqlite_url)]
+StoreUrl = Annotated[str, BeforeValidator(types.store_url)]
 FilePath = Annotated[Path, BeforeValidator(types.file_path)]
 SecretPath = Annotated[Path, BeforeValidator(types.secret_path)]
 ExistingPath = Annotated[FilePath, AfterValidator(types.existing_file)]
@@ -89,10 +92,17 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True
     )
 
-    database: DatabaseUrl = _setting("sqlite:///wakegate.db", "The store that receiver and worker share.")
-    queue: Annotated[Literal["embedded"], BeforeValidator(types.queue)] = _setting(
-        "embedded", "What carries hints from the receiver to the worker; embedded is the store itself."
+    database: StoreUrl = _setting("sqlite:///wakegate.db", "The store that receiver and worker share.")
+    database_password_file: SecretPath | None = _setting(
+        None, "The password of PostgreSQL's role, where it needs one.", words="none"
     )
+    queue: Annotated[str, BeforeValidator(types.queue)] = _setting(
+        "embedded", "What carries hints to the workers: embedded, which is the store itself, or the URL of a Redis."
+    )
+    queue_password_file: SecretPath | None = _setting(
+        None, "The password of Redis' user, where it needs one.", words="none"
+    )
+    pool: Annotated[str, BeforeValidator(types.pool)] = _setting("default", "The pool of workers this worker is in.")
     listen: Annotated[Address, BeforeValidator(types.address)] = _setting(
         Address("127.0.0.1", 8080),
         "Where the receiver takes webhooks; port 0 takes a free one.",
@@ -227,8 +237,19 @@ class Settings(BaseSettings):
         return MappingProxyType(self._places)
 
     @property
+    def store(self) -> StoreLocation:
+        """Where the store is, and the queue beside it."""
+        queue = QueueLocation(self.queue, self.queue_password_file, self.pool)
+        return StoreLocation(self.database, self.database_password_file, queue)
+
+    @property
+    def home(self) -> Path:
+        """The folder in which keys, socket and refusals lie unless a setting says otherwise."""
+        return types.home(self.database)
+
+    @property
     def database_path(self) -> Path:
-        """The store's file."""
+        """The store's file. Raises ValueError for a store in PostgreSQL."""
         return types.sqlite_path(self.database)
 
     @property
@@ -244,22 +265,22 @@ class Settings(BaseSettings):
     @property
     def receiver_key_path(self) -> Path:
         """The receiver's key file."""
-        return self.receiver_key_file or self.database_path.with_name(_RECEIVER_KEY)
+        return self.receiver_key_file or self.home / _RECEIVER_KEY
 
     @property
     def worker_key_path(self) -> Path:
         """The worker's key file."""
-        return self.worker_key_file or self.database_path.with_name(_WORKER_KEY)
+        return self.worker_key_file or self.home / _WORKER_KEY
 
     @property
     def wake_secret_path(self) -> Path:
         """The file of the secret that signs HTTP wakes."""
-        return self.wake_secret_file or self.database_path.with_name("wake.secret")
+        return self.wake_secret_file or self.home / "wake.secret"
 
     @property
     def refusals_path(self) -> Path:
         """The file of the ring of refusals."""
-        return self.refusals_file or self.database_path.with_name("refusals.jsonl")
+        return self.refusals_file or self.home / "refusals.jsonl"
 
     @property
     def provider_key_path(self) -> Path:
@@ -289,16 +310,17 @@ class Settings(BaseSettings):
     def _keys_differ(cls, path: Path | None, info: ValidationInfo) -> Path | None:
         if "database" not in info.data or "receiver_key_file" not in info.data:
             return path
-        home = types.sqlite_path(info.data["database"])
-        receiver = info.data["receiver_key_file"] or home.with_name(_RECEIVER_KEY)
-        if _same_file(receiver, path or home.with_name(_WORKER_KEY)):
+        home = types.home(info.data["database"])
+        receiver = info.data["receiver_key_file"] or home / _RECEIVER_KEY
+        if _same_file(receiver, path or home / _WORKER_KEY):
             raise ValueError(f"must not be {variable('receiver_key_file')}'s file: each service has keys of its own")
         return path
 
     @field_validator("provider_database", mode="after")
     @classmethod
     def _databases_differ(cls, url: str, info: ValidationInfo) -> str:
-        if "database" in info.data and _same_file(types.sqlite_path(info.data["database"]), types.sqlite_path(url)):
+        store = info.data.get("database")
+        if store and not types.is_postgresql(store) and _same_file(types.sqlite_path(store), types.sqlite_path(url)):
             raise ValueError(f"must not be {variable('database')}'s file: the provider has a store of its own")
         return url
 
@@ -329,9 +351,11 @@ _RECEIVER_KEY = "receiver.key"
 _WORKER_KEY = "worker.key"
 _CREDENTIALS = frozenset(
     {
+        "database_password_file",
         "receiver_key_file",
         "worker_key_file",
         "wake_secret_file",
+        "queue_password_file",
         "provider_key_file",
         "provider_provisioner_token_file",
         "tls_cert_file",
@@ -345,7 +369,7 @@ def _same_file(first: Path, second: Path) -> bool:
 
 
 def _default_control(database: str) -> Path:
-    return types.sqlite_path(database).with_name("wakegate.sock")
+    return types.home(database) / "wakegate.sock"
 
 
 def _problem(details: Any, labels: Mapping[str, str]) -> str:

@@ -5,6 +5,8 @@ The same arrows stand in the database (table `arrow`), which refuses every other
 
 from enum import StrEnum
 
+from wakegate_schema.clock import DAY
+
 
 class State(StrEnum):
     """Where an execution stands."""
@@ -82,3 +84,7 @@ OPERATOR = "operator:"
 """How the actor of what a person has said begins; the person's name follows."""
 OLDER_EPOCH = "older_epoch"
 """The problem of an unstarted call that may have started in a time that the store does not know of any more."""
+NO_WORKER_HAS_THE_TOOL = "no_worker_has_the_tool"
+"""The problem of an undecided call whose tool no living worker has at the version that it declares."""
+GIVE_UP_AFTER = 8 * DAY
+"""How long after its deadline an undecided call becomes unobtained, in µs."""

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from support import driving
+from support import driving, warm
 from support.control import OTHERS, by_token, control_site, short_folder, token_of
 from support.desk import Desk
 from support.processes import clean_environment
 from support.receivers import settings_in
-from support.services import PATIENCE_S, RECEIVER
+from support.services import PATIENCE_S
 from support.ways import seal_secrets
 from wakegate_adapter import (
     Adapter,
@@ -57,8 +57,8 @@ class Ours:
             "WAKEGATE_LISTEN": "127.0.0.1:0",
             "WAKEGATE_CONTROL": str(self.socket),
         }
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", RECEIVER, env=environment, cwd=self.socket.parent,
+        self._process = await warm.start(
+            "receiver", env=environment, cwd=self.socket.parent,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         assert self._process.stdout is not None

@@ -1,6 +1,7 @@
 """Harnesses as processes of their own, killed and interrupted; effects are counted outside wakegate."""
 
 import asyncio
+import os
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
@@ -9,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from support import driving
+from support import driving, warm
 from support.desk import Desk
 from support.harness import LEASE
-from support.processes import script
 from support.ways import NAMES, Way
 from wakegate_adapter import Adapter, Call, State
 from wakegate_schema import clock
@@ -50,7 +50,8 @@ def ledger(tmp_path: Path) -> Path:
 @asynccontextmanager
 async def harness(where: str, *args: object) -> AsyncIterator[Process]:
     """A harness process; killed at the end if it still runs."""
-    process = await asyncio.create_subprocess_exec(*script(HARNESS), where, *map(str, args), stdin=PIPE, stdout=PIPE)
+    words = (str(HARNESS), where, *map(str, args))
+    process = await warm.start("script", *words, stdin=PIPE, stdout=PIPE, env=os.environ)
     try:
         yield process
     finally:

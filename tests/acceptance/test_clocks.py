@@ -17,12 +17,12 @@ import pytest
 from agentapprovalprotocol.receiver import sign
 from aiohttp import web
 
+from support import warm
 from support.aap_peer import Peer
 from support.clocks import SetApart
 from support.console import Ran, run
 from support.deliveries import Delivery
 from support.desk import new_id
-from support.processes import script
 from support.services import Site, lines_of, site_in
 from support.workers import WorkerDesk, eventually
 from wakegate_schema import clock, timestamps
@@ -396,9 +396,9 @@ async def test_a_provider_whose_date_is_off_can_only_end_an_approval_sooner(
 async def test_a_later_end_in_a_later_answer_is_not_taken(site: Site, peer: Peer) -> None:
     desk = site.worker
     peer.at_submission = approving(20)
-    saved = await desk.save(tool="no_such_tool")
+    saved = await desk.save(tool="decline", arguments=b"{}")
     async with site.working():
-        left = await held(desk, saved.execution_id, "tool_unknown")
+        left = await held(desk, saved.execution_id, "arguments_do_not_fit")
         assert left.expires_at == timestamps.parse(peer.only()["decision"]["expires_at"])
         peer.only()["decision"]["expires_at"] = timestamps.render(clock.now() + DAY)
         done = await desk.settled(saved.execution_id, seconds=30)
@@ -412,8 +412,8 @@ async def test_a_later_end_in_a_later_answer_is_not_taken(site: Site, peer: Peer
 @asynccontextmanager
 async def harness(site: Site, apart: SetApart, *words: object) -> AsyncIterator[Process]:
     """Run a harness in a process of its own."""
-    process = await asyncio.create_subprocess_exec(
-        *script(HARNESS), site.settings.database, *map(str, words),
+    process = await warm.start(
+        "script", str(HARNESS), site.settings.database, *map(str, words),
         stdin=PIPE, stdout=PIPE, env={**os.environ, **apart.environment},
     )  # fmt: skip
     try:

@@ -53,16 +53,16 @@ def test_a_table_begins_with_what_is_in_doubt_and_goes_on_with_the_latest(consol
 def test_a_call_that_cannot_go_on_says_why_in_the_table(console: Console) -> None:
     async def work(desk: Desk) -> str:
         stuck = await desk.waiting(idempotency_key="run-7:call-2")
-        await desk.store.release(stuck.lease, clock.now(), "tool_unknown", clock.now())
+        await desk.store.release(stuck.lease, clock.now(), "no_worker_has_the_tool", clock.now())
         return stuck.request_id or ""
 
     request = prepared(console, work)
     head, line = console("execution", "list").out.splitlines()
     assert head.split() == ["EXECUTION", "STATE", "TOOL", "KEY", "REQUEST", "INSTANCE", "CREATED", "REASON"]
     assert line.split()[1:6] == ["waiting", "issue_refund", "run-7:call-2", request, "refund-desk"]
-    assert line.endswith("tool_unknown")
+    assert line.endswith("no_worker_has_the_tool")
     shown = console("execution", "show", "run-7:call-2").out
-    assert "no worker has this tool; add its module to WAKEGATE_TOOLS and restart the worker: issue_refund" in shown
+    assert "no living worker has its tool at this version; run one with the module in WAKEGATE_TOOLS: issue_refund" in shown
 
 
 def test_what_is_known_is_shown_with_the_next_step_first(console: Console) -> None:

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from support.aap_peer import Peer
 from support.disks import read_only, with_mounts
-from support.services import Answers, Site, pulse, site_in, stop, tell, until_true
+from support.services import Answers, Site, lines_of, pulse, site_in, stop, tell, until_true
 from wakegate_schema.records import Execution
 from wakegate_schema.states import State
 from wakegate_schema.store import open_store
@@ -35,7 +35,7 @@ with open(sys.argv[1], "r+b") as file:
 HOLDER = """
 import sys
 from pathlib import Path
-from wakegate_schema.store.turn import TurnLock
+from wakegate_schema.store.sqlite.turn import TurnLock
 with TurnLock(Path(sys.argv[1]), mode=0o660):
     print("held", flush=True)
     sys.stdin.readline()
@@ -354,6 +354,7 @@ async def test_a_database_that_is_put_in_anothers_place_takes_nothing_in(tmp_pat
         with closing(sqlite3.connect(site.settings.database_path)) as raw, closing(sqlite3.connect(copy)) as other:
             raw.backup(other)
         async with site.receiving(), site.working():
+            await until_true(lambda: bool(lines_of(site.worker.logs, "ready")))  # it has the file open too
             answers = Answers()
             await flood(site, answers)
             before = set(answers.acknowledged)

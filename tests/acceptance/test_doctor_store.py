@@ -25,7 +25,7 @@ from wakegate_schema.clock import DAY, HOUR, MINUTE, SECOND
 from wakegate_schema.records import Challenge
 from wakegate_schema.settings import load_settings
 from wakegate_schema.store import Store, open_store
-from wakegate_schema.store.sqlite import WAL_SIZE_LIMIT
+from wakegate_schema.store.sqlite.connection import WAL_SIZE_LIMIT
 
 
 def offline(console: Console) -> Diagnosis:
@@ -51,7 +51,7 @@ def test_a_store_at_rest_is_whole_and_up_to_date(console: Console) -> None:
     ("change", "words"),
     [
         ("DELETE FROM migration WHERE number = 3", "lacks migration 3"),
-        ("INSERT INTO migration VALUES (99, 'later', 0)", "made by a newer wakegate"),
+        ("INSERT INTO migration (number, name, applied_at) VALUES (99, 'later', 0)", "made by a newer wakegate"),
     ],
 )
 def test_a_schema_of_another_version_is_a_problem_and_nothing_else_is_read(

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from support import warm
 from support.clocks import SetApart
 from support.front import Front, PassOn, cut
 from support.house import House, house, house_with_site
-from support.processes import clean_environment, script
+from support.processes import clean_environment
 from support.services import Site
 from support.workers import eventually
 from wakegate_adapter import State
@@ -53,13 +54,10 @@ async def holder(
 ) -> AsyncIterator[Process]:
     """Hold a call in a process, its environment changed so; killed at the end if it still runs."""
     words = (where or house.database, "run-1", house.ledger.path, seconds, limit)
-    process = await asyncio.create_subprocess_exec(
-        *script(HOLDER),
-        *map(str, words),
-        stdin=DEVNULL,
-        stdout=PIPE,
-        env=clean_environment() | (changes or {}),
-    )
+    process = await warm.start(
+        "script", str(HOLDER), *map(str, words),
+        stdin=DEVNULL, stdout=PIPE, env=clean_environment() | (changes or {}),
+    )  # fmt: skip
     try:
         yield process
     finally:

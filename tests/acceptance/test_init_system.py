@@ -11,6 +11,7 @@ import pytest
 
 from support.machine import WAKEGATE, Machine, Who, machine
 from wakegate_console import layout
+from wakegate_console.installation.drop_ins import PLACES
 from wakegate_schema.keys import load_key
 from wakegate_schema.secret_files import load_signing_secrets
 from wakegate_schema.settings import load_settings
@@ -161,6 +162,33 @@ SPOILT = {
         "systemctl edit",
     ),
 }
+
+
+def test_a_store_elsewhere_gets_drop_ins_and_they_are_not_left_behind_unsaid(bare: Machine) -> None:
+    """The settings are edited after the first run, and the second one makes what they need."""
+    names = [str(place.path) for place in PLACES]
+    assert init(bare)[0] == 0
+    settings = bare.outside(layout.SETTINGS)
+    before = settings.read_text()
+    named = 'database = "postgresql://w@10.0.0.5/w"'
+    settings.write_text(before.replace(f'database = "sqlite:///{layout.STORE}"', named))
+    code, steps = init(bare)
+    assert code == 0
+    assert [steps[name]["state"] for name in names if name in steps] == ["made"], "the worker has a network already"
+    assert "IPAddressAllow=10.0.0.5" in bare.outside(PLACES[0].path).read_text()
+    password = f'database_password_file = "{layout.CREDENTIALS}/database_password"'
+    settings.write_text(settings.read_text().replace(named, f"{named}\n{password}"))
+    code, steps = init(bare)
+    assert (code, steps[names[0]]["state"], steps[names[1]]["state"]) == (1, "differs", "made")
+    bare.outside(PLACES[0].path).unlink()
+    code, steps = init(bare)
+    assert (code, steps[names[0]]["state"], steps[names[1]]["state"]) == (0, "made", "was there")
+    settings.write_text(before)
+    code, steps = init(bare)
+    assert code == 1
+    assert {steps[name]["detail"] for name in names} == {
+        "is not needed: the settings name nothing that it is for; remove it"
+    }
 
 
 def test_what_differs_is_left_and_said(bare: Machine) -> None:

@@ -19,9 +19,10 @@ from support.desk import Desk
 from support.receivers import Client
 from support.services import Site, lines_of, site_in, tell, until_true
 from wakegate_schema.states import State
-from wakegate_schema.store import Store, wal
-from wakegate_schema.store.sqlite import WAL_SIZE_LIMIT
-from wakegate_schema.store.wal import WalWatch
+from wakegate_schema.store import Store
+from wakegate_schema.store.sqlite import wal
+from wakegate_schema.store.sqlite.connection import WAL_SIZE_LIMIT
+from wakegate_schema.store.sqlite.wal import WalWatch
 
 MEGABYTE = 1024 * 1024
 LOAD_S = float(os.environ.get("WAKEGATE_TEST_LOAD_S", "3"))

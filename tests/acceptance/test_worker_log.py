@@ -32,11 +32,11 @@ async def cannot_run(desk: WorkerDesk, tries: int, **changes: Any) -> list[Line]
 
 
 async def test_a_call_that_cannot_run_is_told_of_once(desk: WorkerDesk, peer: Peer) -> None:
-    (line,) = await cannot_run(desk, 3, tool="issue_rebate")
-    assert (line["log_level"], line["problem"], line["tries"]) == ("warning", "tool_unknown", 1)
+    (line,) = await cannot_run(desk, 3, tool="decline", arguments=b'{"amount": 1, "currency": "EUR"}')
+    assert (line["log_level"], line["problem"], line["tries"]) == ("warning", "arguments_do_not_fit", 1)
     assert (
-        line["hint"]
-        == "no module in WAKEGATE_TOOLS has tool 'issue_rebate'; add the one that has and restart the worker"
+        line["hint"] == "the saved arguments do not fit tool 'decline': 1 that it does not take; correct the tool and"
+        " restart the worker"
     )
     assert 0 <= clock.now() - timestamps.parse(line["due_at"]) < clock.MINUTE
 

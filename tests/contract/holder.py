@@ -1,10 +1,10 @@
-"""A process that takes the turn to write, and gives it back when a line comes in."""
+"""A process that takes a store's turn to write, and gives it back when a line comes in: `holder.py URL`."""
 
 import sys
-from pathlib import Path
 
-from wakegate_schema.store.turn import TurnLock
+from support.turns import turn
 
-with TurnLock(Path(sys.argv[1]), mode=0o660):
-    print("held", flush=True)  # noqa: T201
-    sys.stdin.readline()
+if __name__ == "__main__":
+    with turn(sys.argv[1]):
+        print("held", flush=True)  # noqa: T201
+        sys.stdin.readline()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wakegate_schema import clock
-from wakegate_schema.store.restore import restore
+from wakegate_schema.store.sqlite.restore import restore
 
 
 def dying_at(fatal: str) -> Callable[[str], None]:

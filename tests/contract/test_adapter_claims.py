@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support import driving
+from support import driving, outages
 from support.desk import approved
 from support.ways import Way
 from wakegate_adapter import (
@@ -40,13 +39,6 @@ async def permitted(adapter: Adapter, store: Store, approval: Approval | None = 
     ticket = await adapter.suspend(Call("issue_refund", arguments), runs="harness")
     await driving.approve(store, ticket.execution_id, approval)
     return ticket.execution_id
-
-
-async def moved_away(path: Path, seconds: float) -> None:
-    """Make the store unreachable for a while."""
-    path.rename(path.with_suffix(".away"))
-    await asyncio.sleep(seconds)
-    path.with_suffix(".away").rename(path)
 
 
 async def test_a_claimed_call_runs_and_its_result_is_on_record(adapter: Adapter, store: Store) -> None:
@@ -371,18 +363,18 @@ async def test_a_late_word_against_a_persons_is_kept_as_an_anomaly(adapter: Adap
     assert [anomaly.kind for anomaly in await store.anomalies()] == ["late_word"]
 
 
-async def test_an_outcome_is_recorded_once_the_store_is_back(adapter: Adapter, store: Store, tmp_path: Path) -> None:
+async def test_an_outcome_is_recorded_once_the_store_is_back(adapter: Adapter, store: Store, database: str) -> None:
     execution_id = await permitted(adapter, store)
     async with adapter.claim(execution_id) as attempt:
         attempt.succeed("kept")
-        away = asyncio.create_task(moved_away(tmp_path / "wakegate.db", 0.5))
+        away = asyncio.create_task(outages.away(database, 0.5))
         await asyncio.sleep(0)
     await away
     assert (await adapter.get(execution_id)).result == "kept"
 
 
 async def test_an_outcome_that_cannot_be_recorded_is_loud_and_can_be_told_again(
-    way: Way, adapter: Adapter, store: Store, tmp_path: Path
+    way: Way, adapter: Adapter, store: Store, database: str
 ) -> None:
     execution_id = await permitted(adapter, store)
     async with way.adapter(patience=0.2) as hasty:
@@ -390,7 +382,7 @@ async def test_an_outcome_that_cannot_be_recorded_is_loud_and_can_be_told_again(
         async def work() -> None:
             async with hasty.claim(execution_id) as attempt:
                 attempt.succeed("kept")
-                away.append(asyncio.create_task(moved_away(tmp_path / "wakegate.db", 1.0)))
+                away.append(asyncio.create_task(outages.away(database, 1.0)))
                 await asyncio.sleep(0)
 
         away: list[asyncio.Task[None]] = []

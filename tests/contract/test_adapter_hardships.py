@@ -2,17 +2,16 @@
 
 import asyncio
 import logging
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support import driving
 from support.desk import approved
+from support.raw import open_raw
 from support.ways import Way
 from wakegate_adapter import Adapter, Call, State
 from wakegate_adapter.callee import run_once
@@ -20,6 +19,7 @@ from wakegate_adapter.log import NAME
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Claimed, Execution
 from wakegate_schema.store import Store
+from wakegate_schema.store.dialects import POSTGRESQL
 
 LASTING = 5 * SECOND // 2
 """How long approvals here are good, in µs: enough to be claimed, less than a log line takes."""
@@ -117,12 +117,12 @@ async def test_a_claim_that_took_as_long_as_its_lease_begins_nothing(
     assert (done.state, done.reason) == (State.LAPSED, "start_too_slow")
 
 
-async def test_a_call_altered_since_its_approval_is_not_begun(adapter: Adapter, store: Store, tmp_path: Path) -> None:
+async def test_a_call_altered_since_its_approval_is_not_begun(adapter: Adapter, store: Store, database: str) -> None:
     ticket = await adapter.suspend(Call("issue_refund", {"amount": 4900}), runs="harness")
     await permit(store)
-    with closing(sqlite3.connect(tmp_path / "wakegate.db")) as connection, connection:
-        connection.execute("DROP TRIGGER execution_call_is_fixed")
-        connection.execute("UPDATE execution SET arguments = ?", (b'{"amount": 82000}',))
+    with closing(open_raw(database)) as raw:
+        raw.execute(f"DROP TRIGGER execution_call_is_fixed{' ON execution' if raw.dialect is POSTGRESQL else ''}")
+        raw.execute("UPDATE execution SET arguments = CAST('{\"amount\": 82000}' AS BLOB)")
     async with adapter.claim(ticket.execution_id) as attempt:
         assert not attempt.permitted
     done = await adapter.get(ticket.execution_id)

@@ -30,6 +30,8 @@ from wakegate_schema import ids, timestamps
 from wakegate_schema.clock import HOUR, now
 from wakegate_schema.downstream import downstream_key
 
+pytestmark = pytest.mark.by_receiver
+
 CALL = ids.new()
 CLAIM = "claim"
 STANDING: dict[str, Any] = {

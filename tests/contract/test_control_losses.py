@@ -18,6 +18,8 @@ from wakegate_schema import clock
 from wakegate_schema.clock import HOUR
 from wakegate_schema.store import Store
 
+pytestmark = pytest.mark.by_receiver
+
 LEASE = 3.0
 WAYS_TO_LOSE = get_args(How)
 

@@ -16,9 +16,11 @@ from support.desk import Desk, new_id
 from wakegate_schema import clock
 from wakegate_schema.setting_types import sqlite_path
 from wakegate_schema.store import BackupUnusable, Store, open_store
-from wakegate_schema.store.backup import Backup, back_up
-from wakegate_schema.store.backup_mark import is_marked
-from wakegate_schema.store.file import wal_path
+from wakegate_schema.store.sqlite.backup import Backup, back_up
+from wakegate_schema.store.sqlite.backup_mark import is_marked
+from wakegate_schema.store.sqlite.file import wal_path
+
+pytestmark = pytest.mark.file
 
 
 def backed_up(database: str, file: Path, *, force: bool = False, told: list[int] | None = None) -> Backup:
@@ -169,7 +171,7 @@ async def test_a_backup_of_nothing_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_backup_can_be_made_of_a_restored_store(database: str, tmp_path: Path) -> None:
-    from wakegate_schema.store.restore import restore
+    from wakegate_schema.store.sqlite.restore import restore
 
     async with await open_store(database, mode="service"):
         backed_up(database, tmp_path / "one.db")

@@ -1,4 +1,4 @@
-"""Costs grow with what is due, not with all that was ever kept."""
+"""Costs on SQLite grow with what is due, not with all that was ever kept; PostgreSQL: `test_postgresql_costs.py`."""
 
 import re
 import sqlite3
@@ -9,11 +9,14 @@ import pytest
 
 from wakegate_schema.setting_types import sqlite_path
 from wakegate_schema.store import open_store
-from wakegate_schema.store.queries import load, rows
+from wakegate_schema.store.dialects import SQLITE
+from wakegate_schema.store.queries import load_store, rows
 
-QUERIES = load("wakegate_schema", "sql/sqlite")
-WHOLE = {"anomalies"} | {name for name in QUERIES if name.startswith("examine_")}
-"""Queries that a person asks for, and that count or list everything."""
+pytestmark = pytest.mark.file
+
+QUERIES = load_store(SQLITE)
+WHOLE = {"anomalies", "store_used"} | {name for name in QUERIES if name.startswith(("examine_", "copy_"))}
+"""Queries that a person asks for, and that count or list everything, or look whether there is anything."""
 SCAN = re.compile(
     r"SCAN (execution|notification|transition|wake|anomaly|found)\b(?! USING INDEX notification_unhandled)"
 )

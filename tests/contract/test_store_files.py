@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from support.desk import Desk, new_id
+from support.raw import open_raw
+from support.turns import turn
 from wakegate_schema import clock
 from wakegate_schema.setting_types import sqlite_path
 from wakegate_schema.store import (
@@ -19,22 +21,24 @@ from wakegate_schema.store import (
     StoreOutdated,
     StoreUnavailable,
     StoreVanished,
+    group_commit,
     open_store,
-    placement,
 )
-from wakegate_schema.store.opening import Mode
-from wakegate_schema.store.placement import filesystem
-from wakegate_schema.store.sqlite import connect
-from wakegate_schema.store.turn import TurnLock
+from wakegate_schema.store.modes import Mode
+from wakegate_schema.store.sqlite import placement
+from wakegate_schema.store.sqlite.connection import connect
+from wakegate_schema.store.sqlite.placement import filesystem
 
 
 @pytest.mark.parametrize("mode", ["use", "read"])
+@pytest.mark.file
 async def test_only_a_service_makes_a_store(database: str, mode: Mode) -> None:
     with pytest.raises(StoreMissing, match="no store at"):
         await open_store(database, mode=mode)
     assert not sqlite_path(database).exists()
 
 
+@pytest.mark.file
 async def test_the_file_is_for_owner_and_group(database: str) -> None:
     old = os.umask(0o077)
     try:
@@ -51,14 +55,15 @@ async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 async def test_a_store_of_a_newer_program_is_refused(database: str) -> None:
     await (await open_store(database, mode="service")).close()
-    with closing(sqlite3.connect(sqlite_path(database))) as raw, raw:
-        raw.execute("INSERT INTO migration VALUES (9999, 'future', 0)")
+    with closing(open_raw(database)) as raw:
+        raw.execute("INSERT INTO migration (number, name, applied_at) VALUES (9999, 'future', 0)")
     for mode in ("service", "use", "read"):
         with pytest.raises(StoreOutdated, match="newer wakegate"):
             await open_store(database, mode=mode)
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all, but long enough to be looked at" * 100])
+@pytest.mark.file
 async def test_a_file_that_is_no_store_is_refused(database: str, content: bytes) -> None:
     sqlite_path(database).write_bytes(content)
     with pytest.raises((StoreOutdated, StoreUnavailable)):
@@ -72,6 +77,7 @@ async def test_services_that_start_together_make_one_store(database: str) -> Non
         await opened.close()
 
 
+@pytest.mark.file
 async def test_a_vanished_file_acknowledges_nothing_and_its_return_heals(desk: Desk, database: str) -> None:
     path = sqlite_path(database)
     aside = path.with_name("aside.db")
@@ -84,6 +90,7 @@ async def test_a_vanished_file_acknowledges_nothing_and_its_return_heals(desk: D
     assert (await desk.store.record(desk.arrival(new_id()))).kind == "saved"
 
 
+@pytest.mark.file
 async def test_a_writer_that_takes_no_turns_is_waited_for(desk: Desk, database: str) -> None:
     with closing(sqlite3.connect(sqlite_path(database), isolation_level=None)) as raw:
         raw.execute("BEGIN IMMEDIATE")
@@ -122,14 +129,15 @@ async def test_what_waits_is_committed_before_the_store_closes(database: str) ->
     assert {(await arrival).kind for arrival in arrivals} == {"saved"}
 
 
-async def test_too_much_waiting_is_refused_at_once(desk: Desk, database: str) -> None:
+async def test_too_much_waiting_is_refused_at_once(desk: Desk, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "MAX_WAITING", 500)
     at = clock.now()
-    with TurnLock(sqlite_path(database), mode=0o660):
-        calls = [asyncio.ensure_future(desk.store.mark_clock("host", at)) for _ in range(12_000)]
+    with turn(database):
+        calls = [asyncio.ensure_future(desk.store.mark_clock("host", at)) for _ in range(600 + group_commit.MAX_BATCH)]
         await asyncio.sleep(0)
     answers = await asyncio.gather(*calls, return_exceptions=True)
     refused = [a for a in answers if isinstance(a, StoreUnavailable)]
-    assert 0 < len(refused) < 12_000
+    assert 0 < len(refused) < len(calls)
     assert {r.reason for r in refused} == {"overloaded"}
 
 
@@ -145,6 +153,7 @@ def test_the_filesystem_of_a_folder_is_that_of_its_nearest_mount() -> None:
     assert filesystem(Path("/srv"), "") == ""
 
 
+@pytest.mark.file
 async def test_nothing_is_acknowledged_into_a_wal_that_was_removed(desk: Desk, database: str) -> None:
     path = sqlite_path(database)
     acknowledged = [desk.arrival(new_id()) for _ in range(3)]
@@ -162,6 +171,7 @@ async def test_nothing_is_acknowledged_into_a_wal_that_was_removed(desk: Desk, d
     assert {arrival.event_id for arrival in acknowledged} <= found, "the last to close saves what the WAL held"
 
 
+@pytest.mark.file
 async def test_a_replaced_file_is_the_one_that_is_read_written_and_listened_to(
     desk: Desk, database: str, tmp_path: Path
 ) -> None:
@@ -187,6 +197,7 @@ async def test_a_replaced_file_is_the_one_that_is_read_written_and_listened_to(
     assert await desk.store.changed(heard, 5) != heard
 
 
+@pytest.mark.file
 async def test_a_full_disk_refuses_and_room_heals(desk: Desk, database: str) -> None:
     path = sqlite_path(database)
     acknowledged = set()
@@ -210,6 +221,7 @@ async def test_a_full_disk_refuses_and_room_heals(desk: Desk, database: str) -> 
     assert acknowledged <= {n.event_id for _, n in await desk.store.notifications()}
 
 
+@pytest.mark.file
 async def test_the_wal_is_taken_in_again_once_a_long_reader_ends(desk: Desk, database: str) -> None:
     path = sqlite_path(database)
     wal = path.with_name(path.name + "-wal")
@@ -232,6 +244,7 @@ async def test_a_store_that_cannot_be_made_is_unavailable(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("mode", ["use", "read"])
+@pytest.mark.file
 async def test_looking_at_a_foreign_database_leaves_it_as_it_is(database: str, mode: Mode) -> None:
     with closing(sqlite3.connect(sqlite_path(database))) as raw, raw:
         raw.execute("CREATE TABLE theirs (a)")

@@ -4,8 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.desk import Desk
 from wakegate_schema.store import open_store
+
+pytestmark = pytest.mark.file
 
 LEAVES = """
 import asyncio, sys

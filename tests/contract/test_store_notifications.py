@@ -1,18 +1,18 @@
 """An acknowledged notification is on record, once, and its execution hears of it."""
 
 import asyncio
-import sqlite3
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from support.desk import Desk, approved, new_id
+from support.raw import open_raw
 from wakegate_schema import clock
 from wakegate_schema.records import Closing, Notification, Receipt, RequestIdentity
-from wakegate_schema.setting_types import sqlite_path
 from wakegate_schema.states import State
 from wakegate_schema.store import InvariantViolated, Store, open_store
+from wakegate_schema.store.dialects import POSTGRESQL, SQLITE
 
 
 async def only(store: Store) -> Notification:
@@ -195,17 +195,31 @@ async def test_notifications_go_eight_days_after_the_later_of_receipt_and_creati
     assert (pruned.notifications, await store.notifications()) == (1, [])
 
 
+FAULT = {
+    SQLITE: (
+        "CREATE TRIGGER fault BEFORE UPDATE ON execution BEGIN SELECT RAISE(ABORT, 'fault'); END",
+        "DROP TRIGGER fault",
+    ),
+    POSTGRESQL: (
+        "CREATE TRIGGER fault BEFORE UPDATE ON execution FOR EACH ROW EXECUTE FUNCTION refuse_change('fault')",
+        "DROP TRIGGER fault ON execution",
+    ),
+}
+"""What lets no execution be changed, and what lets them again."""
+
+
 async def test_a_notification_whose_execution_cannot_be_made_due_is_not_recorded(
     desk: Desk, store: Store, database: str
 ) -> None:
     waiting = await desk.waiting()
     arrival = desk.arrival(waiting.request_id or "")
-    with closing(sqlite3.connect(sqlite_path(database), isolation_level=None)) as raw:
-        raw.execute("CREATE TRIGGER fault BEFORE UPDATE ON execution BEGIN SELECT RAISE(ABORT, 'fault'); END")
+    with closing(open_raw(database)) as raw:
+        fault, mended = FAULT[raw.dialect]
+        raw.execute(fault)
         with pytest.raises(InvariantViolated):
             await store.record(arrival)
         assert await store.notifications() == []
-        raw.execute("DROP TRIGGER fault")
+        raw.execute(mended)
     assert (await store.record(arrival)).kind == "saved", "a repeat must not pass for a duplicate"
     now = clock.now()
     await store.release(waiting.lease, now + clock.HOUR, None, now)

@@ -11,18 +11,18 @@ async def test_an_execution_that_was_passed_on_goes_to_somebody_else_first(desk:
     saved = await desk.save()
     now = clock.now()
     (leased,) = await store.lease_due("a", 1, now, now + clock.MINUTE)
-    assert await store.release(leased.lease, now + clock.SECOND, "tool_unknown", now, pass_on=True)
+    assert await store.release(leased.lease, now + clock.SECOND, "no_thread", now, pass_on=True)
     later = now + clock.SECOND
     assert await store.lease_due("a", 1, later + clock.SECOND, FAR) == []
     (taken,) = await store.lease_due("b", 1, later, now + FAR)
-    assert (taken.execution_id, taken.problem) == (saved.execution_id, "tool_unknown")
+    assert (taken.execution_id, taken.problem) == (saved.execution_id, "no_thread")
 
 
 async def test_the_owner_that_passed_it_on_may_look_again_two_seconds_later(desk: Desk, store: Store) -> None:
     await desk.save()
     now = clock.now()
     (leased,) = await store.lease_due("a", 1, now, now + clock.MINUTE)
-    await store.release(leased.lease, now, "tool_unknown", now, pass_on=True)
+    await store.release(leased.lease, now, "no_thread", now, pass_on=True)
     assert await store.lease_due("a", 1, now + 2 * clock.SECOND - 1, now + FAR) == []
     assert len(await store.lease_due("a", 1, now + 2 * clock.SECOND, now + FAR)) == 1
 
@@ -31,7 +31,7 @@ async def test_an_owner_is_told_when_it_may_look_again_itself(desk: Desk, store:
     await desk.save()
     now = clock.now()
     (leased,) = await store.lease_due("a", 1, now, now + clock.MINUTE)
-    await store.release(leased.lease, now, "tool_unknown", now, pass_on=True)
+    await store.release(leased.lease, now, "no_thread", now, pass_on=True)
     assert await store.next_due_at("a") == now + 2 * clock.SECOND
     assert await store.next_due_at("b") == now
     assert await store.next_due_at() == now
@@ -49,7 +49,7 @@ async def test_a_release_that_passes_nothing_on_forgets_its_owner(desk: Desk, st
     await desk.save()
     now = clock.now()
     (leased,) = await store.lease_due("a", 1, now, now + clock.MINUTE)
-    await store.release(leased.lease, now, "tool_unknown", now, pass_on=True)
+    await store.release(leased.lease, now, "no_thread", now, pass_on=True)
     (leased,) = await store.lease_due("b", 1, now, now + clock.MINUTE)
     await store.release(leased.lease, now, "http_503", now)
     assert len(await store.lease_due("b", 1, now, now + FAR)) == 1

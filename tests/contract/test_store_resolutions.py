@@ -1,12 +1,11 @@
 """What harnesses ask for: executions of some instances, and the log of what harnesses are told."""
 
-import sqlite3
 from contextlib import closing
 
 from support.desk import Desk, approved, new_id
+from support.raw import open_raw
 from wakegate_schema import clock
 from wakegate_schema.records import Closing, Told
-from wakegate_schema.setting_types import sqlite_path
 from wakegate_schema.states import RESOLVED, State
 from wakegate_schema.store import Store
 
@@ -230,8 +229,8 @@ async def test_every_change_that_harnesses_are_told_of_is_in_the_log_of_its_own_
     await ours.in_doubt()
     await ours.permitted()
     await abandoned(ours, idempotency_key=new_id())
-    with closing(sqlite3.connect(sqlite_path(database))) as raw:
-        changes = raw.execute("SELECT execution_id, number, to_state FROM transition").fetchall()
+    with closing(open_raw(database)) as raw:
+        changes = raw.rows("SELECT execution_id, number, to_state FROM transition")
     runs = {record.execution_id: record.runs for _, record in await store.executions()}
     kept = {State.PERMITTED, State.IN_DOUBT} | RESOLVED
     expected = {

@@ -31,11 +31,15 @@ from wakegate_schema.store import (
     migrations,
     open_store,
 )
-from wakegate_schema.store.backup import back_up
-from wakegate_schema.store.opening import Mode
-from wakegate_schema.store.presence import Presence
-from wakegate_schema.store.restore import Restored, restore
-from wakegate_schema.store.turn import TurnLock
+from wakegate_schema.store.dialects import SQLITE
+from wakegate_schema.store.modes import Mode
+from wakegate_schema.store.queries import load_store
+from wakegate_schema.store.sqlite.backup import back_up
+from wakegate_schema.store.sqlite.presence import Presence
+from wakegate_schema.store.sqlite.restore import Restored, restore
+from wakegate_schema.store.sqlite.turn import TurnLock
+
+pytestmark = pytest.mark.file
 
 MODES: tuple[Mode, ...] = ("service", "use", "read")
 FILES = ("", "-wal", "-shm")
@@ -179,7 +183,7 @@ async def test_nobody_opens_a_store_that_is_being_restored(past: Past, mode: Mod
 
 def test_a_fork_does_not_keep_the_presence_of_its_dead_parent(past: Past) -> None:
     program = (
-        "import os, sys, time, pathlib; from wakegate_schema.store.presence import Presence\n"
+        "import os, sys, time, pathlib; from wakegate_schema.store.sqlite.presence import Presence\n"
         "here = Presence.shared(pathlib.Path(sys.argv[1]), reading=False)\n"
         "child = os.fork()\n"
         "if child == 0: time.sleep(60)\n"
@@ -237,7 +241,7 @@ async def test_what_root_restores_belongs_to_whom_the_store_belonged(past: Past)
 
 
 STATEMENTS = {
-    "newer": "INSERT INTO migration VALUES (9999, 'future', 0)",
+    "newer": "INSERT INTO migration (number, name, applied_at) VALUES (9999, 'future', 0)",
     "orphans": "DELETE FROM instance",
     "from the future": "UPDATE backup SET made_at = made_at + 3600000000",
 }
@@ -298,8 +302,8 @@ async def test_a_clock_behind_the_store_that_is_there_restores_nothing(past: Pas
 async def test_a_store_of_an_older_program_is_brought_up_to_date(past: Past, tmp_path: Path) -> None:
     file = tmp_path / "first.db"
     with closing(sqlite3.connect(file)) as raw, raw:
-        raw.execute(migrations.LEDGER)
-        for statement in migrations.available()[1][1]:
+        raw.execute(load_store(SQLITE)["migration_ledger"])
+        for statement in migrations.available()[1].statements:
             raw.execute(statement)
         raw.execute("INSERT INTO migration VALUES (1, 'main_job', 0)")
     assert restored(past, file).epoch.number == 2

@@ -3,17 +3,19 @@
 import asyncio
 import signal
 import tempfile
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
+from faults.catalogue import points
 from faults.count import count
+from faults.grounds import FARTHEST, GROUNDS, HOME, Ground, Land, land
 from faults.processes import Nursery, nursery
 from faults.stories import STORIES, Story
 from faults.world import DELAY_S, World, log_of, world
-from wakegate_schema.store import open_store
 
 Action = Literal["kill", "raise", "delay"]
 ACTIONS: Final[tuple[Action, ...]] = ("kill", "raise", "delay")
@@ -33,6 +35,7 @@ class Case:
     point: str
     action: Action
     story: Story
+    ground: Ground = HOME
     others: tuple[Story, ...] = ()
     """Stories that reach the point too, should this one not do so every time."""
 
@@ -61,18 +64,23 @@ class Stage:
 
     folder: Path
     nursery: Nursery
-    template: Path
+    land: Land
 
-    async def trace(self, program: str) -> dict[str, set[str]]:
-        """Let every story of the program happen unarmed; return the points that each reaches."""
+    async def trace(self, program: str, ground: Ground = HOME) -> dict[str, set[str]]:
+        """Let every story of the program happen unarmed on a ground; return the points that each reaches."""
         stories = [story for story in STORIES if story.subject == program]
-        reached = await _a_few_at_once(8, (self._unarmed(story) for story in stories))
+        reached = await _a_few_at_once(8, (self._unarmed(story, ground) for story in stories))
         return dict(zip([story.name for story in stories], reached, strict=True))
 
-    async def _unarmed(self, story: Story) -> set[str]:
-        folder = self.folder / story.name
+    async def trace_all(self, program: str) -> dict[str, set[str]]:
+        """Return the points that each story of the program reaches, on one machine or on the farthest ground."""
+        home, farthest = await self.trace(program), await self.trace(program, FARTHEST)
+        return {story: home[story] | farthest[story] for story in home}
+
+    async def _unarmed(self, story: Story, ground: Ground) -> set[str]:
+        folder = self.folder / f"{story.subject}-{GROUNDS.index(ground)}-{story.name}"
         folder.mkdir()
-        async with self._world(folder, story, None) as found:
+        async with self.world(folder, story, ground, None) as found:
             await story.happen(found)
             await count(found)
             return found.reached
@@ -86,9 +94,10 @@ class Stage:
         stories = (case.story, *case.others)
         for attempt in range(max(ATTEMPTS, len(stories))):
             case = replace(case, story=stories[attempt % len(stories)])
-            folder = self.folder / f"{case.action}{number}-{attempt}"
+            place = f"{case.program}-{GROUNDS.index(case.ground)}-{case.action}"
+            folder = self.folder / f"{place}{number}-{attempt}"
             folder.mkdir()
-            async with self._world(folder, case.story, case.fault) as found:
+            async with self.world(folder, case.story, case.ground, case.fault) as found:
                 try:
                     await case.story.happen(found)
                     if case.point not in found.reached:
@@ -99,8 +108,14 @@ class Stage:
                     return Seen(case, [], found.statuses, f"{type(error).__name__}: {error}\n{log_of(folder)}")
         return Seen(case, problem="the point was not reached")
 
-    def _world(self, folder: Path, story: Story, fault: str | None) -> AbstractAsyncContextManager[World]:
-        return world(folder, self.nursery, None if story.fresh else self.template, story.subject, fault)
+    @asynccontextmanager
+    async def world(self, folder: Path, story: Story, ground: Ground, fault: str | None) -> AsyncIterator[World]:
+        """Make a world for a story, in its folder."""
+        async with (
+            self.land.place(ground, folder, fresh=story.fresh) as place,
+            world(folder, place, self.nursery, story.subject, fault, fresh=story.fresh) as found,
+        ):
+            yield found
 
 
 def check_fault(case: Case, found: World) -> None:
@@ -113,31 +128,44 @@ def check_fault(case: Case, found: World) -> None:
         assert found.statuses in ([], [1]), f"the program broke down: {found.statuses}"
 
 
-def cases(program: str, action: Action, traced: Mapping[str, set[str]]) -> list[Case]:
-    """Return a case for every point that was traced, in the first story that reaches it."""
+Traced = Mapping[str, set[str]]
+"""The points that each story reaches, on whatever ground."""
+
+
+def cases(program: str, action: Action, traced: Traced, ground: Ground) -> list[Case]:
+    """Return a case for every point of a ground, in the first story that reaches it."""
     found: dict[str, Case] = {}
-    for case in everywhere(program, action, traced):
+    for case in everywhere(program, action, traced, ground):
         first = found.setdefault(case.point, case)
         if first is not case:
             found[case.point] = replace(first, others=(*first.others, case.story))
     return [found[point] for point in sorted(found)]
 
 
-def everywhere(program: str, action: Action, traced: Mapping[str, set[str]]) -> list[Case]:
-    """Return a case for every point in every story that reaches it."""
-    stories = [story for story in STORIES if story.subject == program]
-    return [Case(program, point, action, story) for story in stories for point in sorted(traced[story.name])]
+def spread(program: str, action: Action, traced: Traced) -> list[Case]:
+    """Return a case for every point, each on one of the grounds that have it: a fourth on each, always the same."""
+    everything = [case for ground in GROUNDS for case in cases(program, action, traced, ground)]
+    found = []
+    for point in sorted({case.point for case in everything}):
+        here = [case for case in everything if case.point == point]
+        found.append(here[zlib.crc32(f"{program} {action} {point}".encode()) % len(here)])
+    return found
+
+
+def everywhere(program: str, action: Action, traced: Traced, ground: Ground) -> list[Case]:
+    """Return a case for every point of a ground in every story that reaches it."""
+    stories, there = [story for story in STORIES if story.subject == program], points(program, ground)
+    return [
+        Case(program, point, action, story, ground) for story in stories for point in sorted(traced[story.name] & there)
+    ]
 
 
 @asynccontextmanager
-async def stage() -> AsyncIterator[Stage]:
-    """Set the stage in an empty folder, with a name short enough for sockets below it."""
+async def stage(*grounds: Ground) -> AsyncIterator[Stage]:
+    """Set the stage for these grounds in an empty folder, with a name short enough for sockets below it."""
     with tempfile.TemporaryDirectory(prefix="wg") as name:
-        template = Path(name) / "template.db"
-        async with await open_store(f"sqlite:///{template}", mode="service"):
-            pass
-        async with nursery() as found:
-            yield Stage(Path(name), found, template)
+        async with land(Path(name), *grounds) as found, nursery() as made:
+            yield Stage(Path(name), made, found)
 
 
 async def _a_few_at_once(few: int, work: Iterable[Awaitable[_T]]) -> list[_T]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NoReturn, get_args
 
 from faults import tools
+from faults.grounds import HOME, Ground
 from wakegate_adapter import control_http
 from wakegate_receiver import messages
 from wakegate_receiver.control.routes import ROUTES
@@ -31,8 +32,8 @@ STORELESS: Final = ("client",)
 """The programs that open no store, and make no file."""
 
 
-def points(program: str) -> set[str]:
-    """Return the name of every point that the program can reach.
+def points(program: str, ground: Ground = HOME) -> set[str]:
+    """Return the name of every point that the program can reach on this ground.
 
     Raises LookupError for a place in the code whose callers nobody derives here.
     """
@@ -41,7 +42,21 @@ def points(program: str) -> set[str]:
         if place not in CALLERS:
             raise LookupError(f"nothing says who reaches {place}; add its callers")
         found |= {f"{place}:{caller}" for caller in CALLERS[place](program)}
+    if ground.database == "postgresql":
+        found = {point for point in found if not _SQLITES_OWN.search(point)}
+        found |= {"store.read:doorbell.snapshot"} if _waits_for_changes(program, ground) else set()
+    if ground.queue == "redis" and program == "receiver":
+        found |= {"store.read:workers.living_pools"}  # a ringer asks whom to ring
     return found
+
+
+_SQLITES_OWN: Final = re.compile(r":migrations\.migrate$|^store\.read:wal\.|^file\.\w+:wakegate\.db")
+"""What happens to a file only: services make and migrate it, and there is a WAL to look after."""
+
+
+def _waits_for_changes(program: str, ground: Ground) -> bool:
+    """Whether the program asks PostgreSQL what has changed: a worker does not where hints come to it."""
+    return program not in STORELESS and not (program == "worker" and ground.queue == "redis")
 
 
 def places(program: str) -> set[str]:
@@ -63,7 +78,7 @@ def writes(program: str) -> set[str]:
 
 def reads(program: str) -> set[str]:
     """Return the verbs that read the store and that the program uses, those of the opening included."""
-    (opening,) = (tree for tree in _trees("wakegate_schema.store") if "async def open_store" in ast.unparse(tree))
+    (opening,) = (tree for tree in _trees("wakegate_schema.store") if "async def open_sqlite" in ast.unparse(tree))
     opened = [call.args[0] for call in _calls(opening) if ast.unparse(call.func) == "reader.read"]
     return _verbs(program, "_reader") | {f"opening.{ast.unparse(verb)}" for verb in opened}
 

@@ -1,45 +1,59 @@
-"""The matrix: every point, broken in every way, as a table in docs/reliability.md. `make fault-matrix` runs it."""
+"""The matrix: every point, broken in every way, on every ground, as a table in docs/reliability.md.
+
+`make fault-matrix` runs it.
+"""
 
 import asyncio
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from faults.cases import ACTIONS, Action, Case, Seen, cases, everywhere, stage
+from faults.cases import ACTIONS, Action, Case, Seen, Traced, cases, everywhere, stage
 from faults.catalogue import PACKAGES
+from faults.grounds import GROUNDS, Ground
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "reliability.md"
 BEGIN: Final = "<!-- The fault matrix begins; `make fault-matrix` writes it. -->"
 END: Final = "<!-- The fault matrix ends. -->"
-HEAD: Final = ("| point | process | story | kill | raise | delay |", "|---|---|---|---|---|---|")
+HEAD: Final = ("| point | process | story | kill | raise | delay | grounds |", "|---|---|---|---|---|---|---|")
 
-_ROW = re.compile(r"^\| `([^`]+)` \| (\w+) \| (\w+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| `([^`]+)` \| (\w+) \| (\w+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| (\d) \|$", re.MULTILINE)
 
 
-async def run(choose: Callable[[str, Action, Mapping[str, set[str]]], list[Case]]) -> list[Seen]:
-    """Break every point in every way, in the stories that `choose` gives."""
+async def run(choose: Callable[[str, Action, Traced, Ground], list[Case]]) -> list[Seen]:
+    """Break every point in every way on every ground, in the stories that `choose` gives."""
     seen: list[Seen] = []
     for program in PACKAGES:
-        async with stage() as found:
-            traced = await found.trace(program)
-            for action in ACTIONS:
-                seen += await found.see(action, choose(program, action, traced))
+        async with stage(*GROUNDS) as found:
+            traced = await found.trace_all(program)
+            for ground in GROUNDS:
+                for action in ACTIONS:
+                    seen += await found.see(action, choose(program, action, traced, ground))
+                told = [one for one in seen if one.case.program == program and one.case.ground == ground]
+                broken = sum(one.problem is not None for one in told)
+                print(f"{program} on {ground}: {len(told)} cases, {broken} broken", flush=True)  # noqa: T201
     return seen
 
 
 def table(seen: Iterable[Seen]) -> str:
     """Return the table's text."""
-    rows: dict[tuple[str, str, str], dict[str, str]] = {}
+    rows: dict[tuple[str, str], list[Seen]] = {}
     for one in seen:
-        case = one.case
-        rows.setdefault((case.program, case.point, case.story.name), {})[case.action] = cell(one)
+        rows.setdefault((one.case.program, one.case.point), []).append(one)
     lines = [
-        f"| `{point}` | {program} | {story} | {' | '.join(cells[action] for action in ACTIONS)} |"
-        for (program, point, story), cells in rows.items()
+        f"| `{point}` | {program} | {told[0].case.story.name} | {' | '.join(_cells(told))} |"
+        for (program, point), told in rows.items()
     ]
     return "\n".join([*HEAD, *lines])
+
+
+def _cells(seen: list[Seen]) -> Iterator[str]:
+    """What is told of a point: for each action the ends there were, and on how many grounds it was broken."""
+    for action in ACTIONS:
+        yield " / ".join(dict.fromkeys(cell(one) for one in seen if one.case.action == action))
+    yield str(len({one.case.ground for one in seen}))
 
 
 def cell(seen: Seen) -> str:
@@ -74,7 +88,7 @@ def main() -> None:
         PAGE.write_text(put(PAGE.read_text(encoding="utf-8"), table(seen)), encoding="utf-8")
     broken = [one for one in seen if one.problem is not None]
     for one in broken:
-        print(f"{one.case.program}: {one.case.fault}: {one.problem}", file=sys.stderr)  # noqa: T201
+        print(f"{one.case.program} on {one.case.ground}: {one.case.fault}: {one.problem}", file=sys.stderr)  # noqa: T201
     print(f"{len(seen)} cases, {len(broken)} broken")  # noqa: T201
     sys.exit(1 if broken else 0)
 

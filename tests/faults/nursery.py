@@ -8,11 +8,13 @@ the nursery.
 
 import asyncio
 import gc
+import io
 import json
 import os
 import select
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,10 +27,11 @@ from wakegate_adapter.control_calls import ControlCalls
 from wakegate_adapter.log import log
 from wakegate_receiver import service as receiver
 from wakegate_receiver.control import openapi
+from wakegate_receiver.stopping import Stop
 from wakegate_schema import fault_points, logs
 from wakegate_schema.calls import StoreCalls
 from wakegate_schema.errors import WakegateError
-from wakegate_schema.settings import load_settings
+from wakegate_schema.settings import Settings, load_settings
 from wakegate_schema.store import open_store
 from wakegate_worker import service as worker
 
@@ -43,6 +46,7 @@ def main() -> None:
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake)
+    _rehearse()
     openapi.text()  # made once, not in every receiver
     gc.freeze()
     children: set[int] = set()
@@ -61,6 +65,24 @@ def main() -> None:
         children -= _reap()
     for child in children:
         os.kill(child, signal.SIGKILL)
+
+
+def _rehearse() -> None:
+    """Begin and end both services, so that what is imported and made at first use is not so in every child."""
+    with tempfile.TemporaryDirectory(prefix="wg") as folder:
+        environment = {
+            "WAKEGATE_DATABASE": f"sqlite:///{folder}/wakegate.db",
+            "WAKEGATE_CONTROL": f"{folder}/control.sock",
+            "WAKEGATE_LISTEN": "127.0.0.1:0",
+            "WAKEGATE_TOOLS": "faults.tools",
+        }
+        logs.configure("json", io.StringIO())
+        uvloop.run(_begin_and_end(load_settings(None, environment)))
+
+
+async def _begin_and_end(settings: Settings) -> None:
+    async with receiver.receiving(settings, Stop()), worker.running(settings):
+        await asyncio.sleep(0)
 
 
 def _obey(order: dict[str, Any], children: set[int]) -> None:

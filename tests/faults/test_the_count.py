@@ -10,10 +10,11 @@ import pytest
 
 from faults.cases import stage
 from faults.count import count
+from faults.grounds import DATABASE, HOME
 from faults.harness import TOLD as ACKNOWLEDGED
 from faults.stories import STORIES, Story
 from faults.tools import EFFECTS, effects
-from faults.world import DATABASE, TOLD, World, world
+from faults.world import TOLD, World
 from support.desk import new_id
 
 (STORY,) = (story for story in STORIES if story.name == "approved_and_denied")
@@ -141,7 +142,7 @@ GROUP_BREAKS = (tell_no_program, forget_the_group, tell_of_a_call)
     ids=lambda told: told.__name__ if callable(told) else told.name,
 )
 async def test_a_broken_promise_is_found(story: Story, breaks: Callable[[World], None], tmp_path: Path) -> None:
-    async with stage() as at, world(tmp_path, at.nursery, at.template, "worker", None) as found:
+    async with stage(HOME) as at, at.world(tmp_path, story, HOME, None) as found:
         await story.happen(found)
         assert await count(found) == ["succeeded", "denied"]
         breaks(found)

@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import json
-import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from faults.grounds import Place
 from faults.nursery import LOG, URL
 from faults.processes import Nursery, Process
 from support.aap_peer import Peer
@@ -31,7 +31,6 @@ from wakegate_schema.states import RESOLVED, State
 from wakegate_schema.store import Store, open_store
 
 TRACE = "trace"
-DATABASE = "wakegate.db"
 TOLD = "told"
 """The file in which a wake's program writes the ids of its wakes."""
 WOKEN = """import os
@@ -73,6 +72,7 @@ class World:
     """Everything of one case."""
 
     folder: Path
+    place: Place
     nursery: Nursery
     subject: str
     """The program that breaks."""
@@ -117,7 +117,7 @@ class World:
 
     async def open(self) -> None:
         """Open the store that a service, or the template, has made."""
-        self.opened = await open_store(f"sqlite:///{self.folder}/{DATABASE}", mode="use")
+        self.opened = await open_store(self.place.url, mode="use")
 
     async def register(self, *, verified: bool = True) -> None:
         """Expect a registration, and bind the instance."""
@@ -162,12 +162,12 @@ class World:
 
     async def _live(self, program: str, arguments: tuple[str, ...], begun: "asyncio.Future[None]") -> None:
         environment = {
-            "WAKEGATE_DATABASE": f"sqlite:///{self.folder}/{DATABASE}",
+            **self.place.settings,
             "WAKEGATE_CONTROL": f"{self.folder}/control.sock",
             "WAKEGATE_LISTEN": "127.0.0.1:0",
             "WAKEGATE_TOOLS": "faults.tools",
             "WAKEGATE_LEASE_SECONDS": str(LEASE_S),
-            "WAKEGATE_SWEEP_SECONDS": "0.1",
+            "WAKEGATE_SWEEP_SECONDS": "0.3",
             "WAKEGATE_WORKER_CONCURRENCY": "8",
         }
         if program == self.subject:
@@ -322,10 +322,10 @@ class World:
 
 @asynccontextmanager
 async def world(
-    folder: Path, nursery: Nursery, template: Path | None, subject: str, fault: str | None
+    folder: Path, place: Place, nursery: Nursery, subject: str, fault: str | None, *, fresh: bool = False
 ) -> AsyncIterator[World]:
-    """Make a world, with a store unless the subject is to make it, and end everything in it afterwards."""
-    found = World(folder, nursery, subject, fault)
+    """Make a world, open its store unless the subject is to make it, and end everything in it afterwards."""
+    found = World(folder, place, nursery, subject, fault)
     async with http_server(found.answer) as served:
         found.url = found.peer.url = served.url
         told = json.dumps(["/bin/sh", "-c", 'echo "$WAKEGATE_WAKE_ID" >> "$1"', "wake", f"{folder.absolute()}/{TOLD}"])
@@ -335,8 +335,7 @@ async def world(
             f'[wake.entry]\nkind = "python"\nentry_point = "woken:told"\ndirectory = "{folder.absolute()}"\n'
         )
         (folder / "woken.py").write_text(WOKEN)
-        if template is not None:
-            shutil.copy(template, folder / DATABASE)
+        if not fresh:
             await found.open()
         try:
             yield found

@@ -10,9 +10,11 @@ import pytest
 
 from wakegate_schema.setting_types import sqlite_path
 from wakegate_schema.store import migrations, open_store
-from wakegate_schema.store.engine import SqliteEngine
-from wakegate_schema.store.queries import load
-from wakegate_schema.store.sqlite import create
+from wakegate_schema.store.dialects import SQLITE
+from wakegate_schema.store.migrations import Migration
+from wakegate_schema.store.queries import load_store
+from wakegate_schema.store.sqlite.connection import create
+from wakegate_schema.store.sqlite.engine import SqliteEngine
 
 
 def objects(path: Path) -> dict[str, str]:
@@ -34,8 +36,8 @@ def test_a_migration_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatc
     path = tmp_path / "broken.db"
     create(path)
     script = ["CREATE TABLE one (a) STRICT", "CREATE TABLE one (a INTEGER) STRICT"]
-    monkeypatch.setattr(migrations, "available", lambda: {1: ("broken", script)})
-    engine = SqliteEngine(path, load("wakegate_schema", "sql/sqlite"))
+    monkeypatch.setattr(migrations, "available", lambda _: {1: Migration(1, "broken", tuple(script), 1)})
+    engine = SqliteEngine(path, load_store(SQLITE))
     with pytest.raises(Exception, match=r"unknown datatype|missing datatype|already exists"):
         migrations.migrate(engine, 1)
     engine.close()
@@ -44,6 +46,6 @@ def test_a_migration_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatc
 
 async def test_migrating_again_changes_nothing(database: str) -> None:
     await (await open_store(database, mode="service")).close()
-    engine = SqliteEngine(sqlite_path(database), load("wakegate_schema", "sql/sqlite"))
+    engine = SqliteEngine(sqlite_path(database), load_store(SQLITE))
     assert migrations.migrate(engine, 1) == []
     engine.close()

@@ -8,11 +8,12 @@ from support.desk import PROVIDER, Desk
 from wakegate_schema import clock
 from wakegate_schema.records import Wake
 from wakegate_schema.setting_types import sqlite_path
-from wakegate_schema.store import Store, migrations, open_store
-from wakegate_schema.store.engine import SqliteEngine
+from wakegate_schema.store import Store, StoreLocation, migrations, open_store
+from wakegate_schema.store.dialects import SQLITE
 from wakegate_schema.store.examination import examine
-from wakegate_schema.store.queries import load
-from wakegate_schema.store.sqlite import create
+from wakegate_schema.store.queries import load_store
+from wakegate_schema.store.sqlite.connection import create
+from wakegate_schema.store.sqlite.engine import SqliteEngine
 
 GROUP = "turn-7"
 INSTANCE = (
@@ -28,11 +29,11 @@ END = (
 def made_before(database: str, monkeypatch: pytest.MonkeyPatch, calls: dict[str, str], ended: tuple[str, ...]) -> None:
     """Make a store of the version before, with calls of one group by their ids and targets, some of them ended."""
     create(sqlite_path(database))
-    queries = load("wakegate_schema", "sql/sqlite")
+    queries = load_store(SQLITE)
     engine = SqliteEngine(sqlite_path(database), queries)
     available = migrations.available()
     with monkeypatch.context() as patch:
-        patch.setattr(migrations, "available", lambda: {number: available[number] for number in (1, 2)})
+        patch.setattr(migrations, "available", lambda _: {number: available[number] for number in (1, 2)})
         migrations.migrate(engine, 1)
     desk = Desk(None, instance_id="desk")  # type: ignore[arg-type]  # only to make a suspension
     with engine.transaction() as tx:
@@ -67,7 +68,7 @@ async def test_what_is_left_of_a_group_is_told_of_when_it_ends_and_what_was_told
         assert last.execution_id == "c"
         told = await store.group_executions(last.group_number or 0)
         assert [execution.execution_id for _, execution, _ in told] == ["a", "b", "c"]
-    assert examine(sqlite_path(database), step=lambda _: None).faults == []
+    assert examine(StoreLocation(database), step=lambda _: None).faults == []
 
 
 async def test_of_a_group_with_several_targets_each_is_told(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +83,7 @@ async def test_of_a_group_with_several_targets_each_is_told(database: str, monke
         ]
         told = await store.group_executions(found[1].group_number or 0)
         assert [execution.execution_id for _, execution, _ in told] == ["a", "c"]
-    assert examine(sqlite_path(database), step=lambda _: None).faults == []
+    assert examine(StoreLocation(database), step=lambda _: None).faults == []
 
 
 async def test_a_group_that_was_over_is_told_of_no_more(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,4 +91,4 @@ async def test_a_group_that_was_over_is_told_of_no_more(database: str, monkeypat
     async with await open_store(database, mode="service") as store:
         assert [(wake.execution_id, wake.group_number) for wake in await wakes(store)] == [("a", None), ("b", None)]
         assert await store.open_groups() == []
-    assert examine(sqlite_path(database), step=lambda _: None).faults == []
+    assert examine(StoreLocation(database), step=lambda _: None).faults == []

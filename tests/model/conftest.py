@@ -1,16 +1,36 @@
 """An empty store and its keys, made once for all histories."""
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from model.machine import Machine
-from model.parties import make_template
+from model.shelf import PostgresShelf, SqliteShelf
+
+if TYPE_CHECKING:
+    from support.servers import PostgresServer
 
 
-@pytest.fixture(scope="session", autouse=True)
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where every history begins."""
-    directory = tmp_path_factory.mktemp("template")
-    make_template(directory)
-    Machine.template = directory
-    return directory
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> SqliteShelf:
+    """Where every history on SQLite begins."""
+    return SqliteShelf(tmp_path_factory.mktemp("template"))
+
+
+@pytest.fixture(scope="session")
+def databases(
+    postgres_server: "PostgresServer", empty_store: str, tmp_path_factory: pytest.TempPathFactory
+) -> PostgresShelf:
+    """Where every history on PostgreSQL begins."""
+    return PostgresShelf(postgres_server, empty_store, tmp_path_factory.mktemp("keys"))
+
+
+@pytest.fixture
+def on_sqlite(files: SqliteShelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let histories happen on SQLite."""
+    monkeypatch.setattr(Machine, "shelf", files, raising=False)
+
+
+@pytest.fixture
+def on_postgresql(databases: PostgresShelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let histories happen on PostgreSQL."""
+    monkeypatch.setattr(Machine, "shelf", databases, raising=False)

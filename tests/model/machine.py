@@ -1,10 +1,8 @@
 """The machine: everything that can happen, in any order, checked against the reference after every step."""
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Coroutine
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any, ClassVar, TypeVar
 
 import structlog
@@ -16,8 +14,9 @@ from model.approver import Request
 from model.changes import unjust
 from model.focus import EVERYTHING, Focus
 from model.jobs import Fate, Job
-from model.parties import PROVIDERS, copy_template
+from model.parties import PROVIDERS
 from model.reference import Disagreement, Step
+from model.shelf import Shelf
 from model.standing import UNRESOLVED, broken, unsettled
 from model.world import World
 
@@ -28,8 +27,6 @@ INSTANCE = "00000000-0000-4000-8000-00000000000a"
 """An instance id that both providers give."""
 KEYS = st.sampled_from([f"key-{number}" for number in range(1, 6)])
 WORKERS = st.sampled_from(["a", "b"])
-ROOM = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""Where stores are made: what a disk keeps when the power fails is shown elsewhere."""
 FATES = st.sampled_from([Fate.GO, Fate.GO, Fate.GO, Fate.LOST, Fate.REFUSED])
 HARD_FATES = st.sampled_from([*[Fate.GO] * 9, Fate.LOST, Fate.BLIND, Fate.REFUSED])
 STATUSES = st.sampled_from(["approved"] * 6 + ["denied", "cancelled"])
@@ -40,8 +37,8 @@ LUCK = st.sampled_from([False, False, True])
 class Machine(RuleBasedStateMachine):
     """One history of everybody on one store."""
 
-    template: ClassVar[Path]
-    """Where the empty store is that every history begins with."""
+    shelf: ClassVar[Shelf]
+    """Where the empty store comes from that every history begins with."""
     acts: ClassVar[list[Act]]
     """What can happen."""
     focuses: ClassVar[tuple[Focus, ...]] = (EVERYTHING,)
@@ -50,12 +47,11 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._directory = Path(tempfile.mkdtemp(prefix="model-", dir=ROOM))
-        copy_template(self.template, self._directory)
-        self._logs = structlog.testing.capture_logs()
-        self._logged = self._logs.__enter__()
+        self._stack = ExitStack()
+        url, keys = self._stack.enter_context(self.shelf.store())
+        self._logged = self._stack.enter_context(structlog.testing.capture_logs())
         self._loop = asyncio.new_event_loop()
-        self.world = World(self._directory)
+        self.world = World(url, keys)
         self.reference = self.world.reference
         self.run(self.world.open())
 
@@ -76,8 +72,7 @@ class Machine(RuleBasedStateMachine):
         self.run(self.world.close())
         self.run(self._loop.shutdown_default_executor())
         self._loop.close()
-        self._logs.__exit__(None, None, None)
-        shutil.rmtree(self._directory)
+        self._stack.close()
 
     _failed = False
 

@@ -2,8 +2,6 @@
 
 import asyncio
 import functools
-import shutil
-import sqlite3
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,7 +27,7 @@ from wakegate_schema.records import Instance as InstanceRecord
 from wakegate_schema.records import Outcome, Registration
 from wakegate_schema.sealing import seal_credential, seal_signing_secret
 from wakegate_schema.signing import SigningSecret
-from wakegate_schema.store import Store, open_store, opening
+from wakegate_schema.store import Store, open_store
 from wakegate_worker import Attempt, ToolFailed, tool
 from wakegate_worker.registry import Tool, tool_of
 from wakegate_worker.silence import Silence
@@ -47,14 +45,14 @@ class TooLong(Exception):
 class Parties:
     """Everything there is, for one history."""
 
-    def __init__(self, directory: Path) -> None:
-        """Take a directory that holds an empty store (`wakegate.db`) and the keys."""
-        self._path = directory / "wakegate.db"
+    def __init__(self, url: str, directory: Path) -> None:
+        """Take an empty store's URL, and a directory that holds the keys."""
+        self._url = url
         self._stack = ExitStack()
         self.at = START
         self.approvers = {url: Approver(url, self.now) for url in PROVIDERS}
         self.reference = Reference(self.approvers, self.now)
-        self.observer = Observer(self._path)
+        self.observer = Observer(url)
         self.listener = Listener()
         self.jobs: list[Job] = []
         self.step = Step(self.at)
@@ -90,12 +88,13 @@ class Parties:
         """Open the store as a process does, with a line on which commits and answers can be lost."""
         lines: list[Writer] = []
 
-        def line(*args: Any) -> Writer:
-            lines.append(Writer(*args))
+        def line(*args: Any, **options: Any) -> Writer:
+            lines.append(Writer(*args, **options))
             return lines[0]
 
-        with patch.object(opening, "GroupCommit", line), patch.object(opening, "Reader", BlindReader):
-            return await open_store(f"sqlite:///{self._path}", mode="use"), lines[0]
+        opening = f"wakegate_schema.store.{self._url.partition(':')[0]}.opening"
+        with patch(f"{opening}.GroupCommit", line), patch(f"{opening}.Reader", BlindReader):
+            return await open_store(self._url, mode="use"), lines[0]
 
     async def close(self) -> None:
         """End everything."""
@@ -213,23 +212,3 @@ class Parties:
         except (ConnectionResetError, TooLong):
             return in_doubt("it broke off")
         return succeeded(None)
-
-
-def make_template(directory: Path) -> None:
-    """Make an empty store and the keys; every history begins with a copy."""
-
-    async def make() -> None:
-        await (await open_store(f"sqlite:///{directory}/wakegate.db", mode="service")).close()
-
-    asyncio.run(make())
-    with sqlite3.connect(directory / "wakegate.db") as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    connection.close()
-    for name in ("receiver.key", "worker.key"):
-        ensure_key(directory / name)
-
-
-def copy_template(template: Path, directory: Path) -> None:
-    """Begin a history's directory."""
-    for name in ("wakegate.db", "receiver.key", "worker.key"):
-        shutil.copy(template / name, directory / name)

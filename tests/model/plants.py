@@ -1,4 +1,4 @@
-"""Plants: faults that this program could have, each put into one function or one named query of it."""
+"""Plants: faults that this program could have, each put into one function or one named query of it (of SQLite's)."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -11,6 +11,7 @@ from model.focus import Focus
 from wakegate_receiver import notifications as acknowledging
 from wakegate_schema.records import Arrival, Execution, Receipt
 from wakegate_schema.store import queries
+from wakegate_schema.store.dialects import Dialect
 from wakegate_schema.store.transaction import Row, Transaction, each
 from wakegate_schema.store.verbs import attempts, executions, notifications, retention
 from wakegate_worker import boundary
@@ -155,7 +156,7 @@ def take_the_superseded(patch: pytest.MonkeyPatch) -> None:
     def speaks_for(registration: Row | None, arrival: Arrival) -> bool:
         if registration is None:
             return False
-        return real({**registration, "superseded_until": None}, arrival)  # type: ignore[arg-type]
+        return real({**registration, "superseded_until": None}, arrival)  # type: ignore[dict-item]
 
     patch.setattr(notifications, "_speaks_for", speaks_for)
 
@@ -183,17 +184,17 @@ PLANTS: dict[Plant, Focus] = {
 
 
 def _change_query(patch: pytest.MonkeyPatch, name: str, *texts: str) -> None:
-    """Have every store opened from now on use one query otherwise: every first text is replaced by the next.
+    """Have every store in SQLite that is opened from now on use one query otherwise: every first text is replaced by the next.
 
     Raises KeyError when the query has no such text.
     """
 
-    def load(package: str, folder: str) -> Mapping[str, str]:
-        found = dict(queries.load(package, folder))
+    def load_store(dialect: Dialect) -> Mapping[str, str]:
+        found = dict(queries.load_store(dialect))
         for old, new in zip(texts[::2], texts[1::2], strict=True):
             if old not in found[name]:
                 raise KeyError(old)
             found[name] = found[name].replace(old, new)
         return found
 
-    patch.setattr("wakegate_schema.store.opening.load", load)
+    patch.setattr("wakegate_schema.store.sqlite.opening.load_store", load_store)

@@ -15,19 +15,25 @@ BATCH: Final = 25
 STEPS: Final = 30
 
 
-def search(machine: type[RuleBasedStateMachine], batches: int) -> None:
-    """Search for a history in which the program disagrees with the reference; raise what was found, made short."""
+def search(machine: type[RuleBasedStateMachine], batches: int, histories: int = BATCH) -> None:
+    """Search for a history in which the program disagrees with the reference; raise what was found, made short.
+
+    Args:
+        machine: makes the histories.
+        batches: how many to search, each under a seed of its own, unless the environment says how many histories.
+        histories: in one batch.
+    """
     wanted = os.environ.get(HISTORIES)
     if wanted is None:
-        _search(machine, range(batches), _settings(STEPS, Phase.generate, Phase.shrink))
+        _search(machine, range(batches), _settings(histories, STEPS, Phase.generate, Phase.shrink))
         return
     seeds = (random.SystemRandom().randrange(2**32) for _ in range(0, int(wanted), BATCH))
-    _search(machine, seeds, _settings(2 * STEPS, Phase.generate, Phase.shrink))
+    _search(machine, seeds, _settings(BATCH, 2 * STEPS, Phase.generate, Phase.shrink))
 
 
 def search_until_found(machine: type[RuleBasedStateMachine], batches: int) -> None:
     """Search the same histories every time; raise what was found first, as it was found."""
-    _search(machine, range(batches), _settings(STEPS, Phase.generate))
+    _search(machine, range(batches), _settings(BATCH, STEPS, Phase.generate))
 
 
 def _search(machine: type[RuleBasedStateMachine], seeds: Iterable[int], wanted: settings) -> None:
@@ -39,9 +45,9 @@ def _search(machine: type[RuleBasedStateMachine], seeds: Iterable[int], wanted: 
             raise
 
 
-def _settings(steps: int, *phases: Phase) -> settings:
+def _settings(histories: int, steps: int, *phases: Phase) -> settings:
     return settings(
-        max_examples=BATCH,
+        max_examples=histories,
         stateful_step_count=steps,
         phases=phases,
         database=None,

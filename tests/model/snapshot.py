@@ -2,8 +2,9 @@
 
 import sqlite3
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
+
+from wakegate_schema.setting_types import sqlite_path
 
 Row = dict[str, Any]
 
@@ -23,14 +24,14 @@ class Snapshot:
 class Observer:
     """Somebody with a connection of their own, who sees only what is committed."""
 
-    def __init__(self, path: Path) -> None:
-        """Take the store's file."""
-        self._connection = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, isolation_level=None)
-        self._connection.row_factory = sqlite3.Row
+    def __init__(self, url: str) -> None:
+        """Take the store's URL."""
+        self._connection: Any = _sqlite(url) if url.startswith("sqlite:") else _postgres(url)
+        self._begin = "BEGIN" if url.startswith("sqlite:") else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
     def look(self) -> Snapshot:
         """Read everything, in one transaction."""
-        self._connection.execute("BEGIN")
+        self._connection.execute(self._begin)
         transitions: dict[str, list[Row]] = {}
         for row in self._rows("SELECT * FROM transition ORDER BY execution_id, number"):
             transitions.setdefault(row["execution_id"], []).append(row)
@@ -44,13 +45,22 @@ class Observer:
         self._connection.execute("COMMIT")
         return found
 
-    def change(self, statement: str, *values: object) -> None:
-        """Change something that no verb of the store changes yet."""
-        self._connection.execute(statement, values)
-
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the database."""
         self._connection.close()
 
     def _rows(self, query: str) -> list[Row]:
         return [dict(row) for row in self._connection.execute(query)]
+
+
+def _sqlite(url: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{sqlite_path(url).as_uri()}?mode=rw", uri=True, isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def _postgres(url: str) -> Any:
+    import psycopg  # here, because it takes its time
+    from psycopg.rows import dict_row
+
+    return psycopg.connect(url, autocommit=True, row_factory=dict_row)

@@ -10,6 +10,8 @@ from model.searching import search_until_found
 BATCHES = 16
 """Searched for one fault at most; most are found in the first ten histories."""
 
+pytestmark = pytest.mark.usefixtures("on_sqlite")
+
 
 @pytest.mark.parametrize(("plant", "about"), PLANTS.items(), ids=[plant.__name__ for plant in PLANTS])
 def test_a_planted_fault_is_found(plant: Plant, about: Focus, monkeypatch: pytest.MonkeyPatch) -> None:

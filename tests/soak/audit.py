@@ -1,16 +1,27 @@
 """The audit: the final count. Every line it returns is a fault of the program, or of the soak itself."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from soak import rules
 from soak.calls import ENDED, WAKE_TARGET
 from soak.clocks import SECOND, Knowledge
-from soak.records import Records
+from soak.ground import HOME
+from soak.reading import Row
+from soak.records import Case, Records
 
 STARTING = 15 * SECOND
 """How long a start may take on a busy machine, µs."""
+RESOLVED = ENDED - {"in_doubt"}
 Answers = Mapping[tuple[str, str], int]
+
+TROUBLES: Mapping[str, tuple[str, ...]] = {
+    "sqlite": ("disk_full",),
+    "postgresql": ("postgresql_killed", "postgresql_paused", "postgresql_cut"),
+    "embedded": (),
+    "redis": ("redis_killed", "redis_emptied", "redis_full"),
+}
+"""What no soak may go without, for each database and queue."""
 
 REFUSALS = frozenset({"400", "401", "413", "415", "429", "503"})
 """What junk may be answered with, beside a closed connection."""
@@ -29,7 +40,7 @@ def faults(records: Records, answers: Answers) -> list[str]:
         for case in records.cases
         for fault in rules.faults(case, records.readings, known)
     ]
-    for check in (_store, _acknowledged, _wakes, _processes):
+    for check in (_store, _acknowledged, _wakes, _groups, _streams, _processes):
         found += check(records)
     return found + list(_answers(answers))
 
@@ -65,9 +76,8 @@ def _wakes(records: Records) -> Iterator[str]:
         if case.execution is None or case.execution["wake"] != WAKE_TARGET:
             continue
         for step in case.transitions:
-            permitted = step["to_state"] == "permitted" and case.mode == "harness"
             wake_id = f"{step['execution_id']}_{step['number']}"
-            if (permitted or step["to_state"] in ENDED) and wake_id not in owed:
+            if _is_told(case, case.execution, step["to_state"]) and wake_id not in owed:
                 yield f"{case.key}: no wake was owed for {step['to_state']}"
     for wake_id, wake in owed.items():
         told = records.told.get(wake_id, ())
@@ -81,23 +91,72 @@ def _wakes(records: Records) -> Iterator[str]:
         yield f"wake {wake_id} came and is not on record"
 
 
+def _is_told(case: Case, execution: Row, state: str) -> bool:
+    """Say whether a call's own wake is owed for a state: of a group's calls only what asks for something is told."""
+    if state == "permitted":
+        return case.mode == "harness"
+    return state in ENDED and (state == "in_doubt" or execution["group"] is None)
+
+
+def _groups(records: Records) -> Iterator[str]:
+    """A sealed group whose calls are all resolved was told once, of all of them; no other was."""
+    members: defaultdict[str, list[str]] = defaultdict(list)
+    for case in records.cases:
+        if case.execution is not None and case.execution["group"] is not None:
+            members[case.execution["group"]].append(case.execution["state"])
+    known = {row["group"]: row for row in records.groups}
+    for group in members.keys() ^ known.keys():
+        yield f"group {group}: there are calls without it, or it is without calls"
+    for name, row in known.items():
+        if (row["sealed_at"] is None) and name in records.completed:
+            yield f"group {name}: it was said to be sealed and is not"
+        told = [wake for wake in records.wakes if wake["group_number"] == row["number"]]
+        complete = row["sealed_at"] is not None and all(state in RESOLVED for state in members[name])
+        if len(told) != complete:
+            yield f"group {name}: {len(told)} wakes are on record, its calls are {', '.join(members[name])}"
+        for wake in told:
+            for calls in records.told_of.get(wake["wake_id"], frozenset()) - {len(members[name])}:
+                yield f"group {name}: it was told of with {calls} calls, and has {len(members[name])}"
+
+
+def _streams(records: Records) -> Iterator[str]:
+    """Each harness was told all that was resolved by the stream, in order, and nothing again."""
+    order = {id_: place for place, id_ in enumerate(records.resolutions)}
+    steps = {
+        f"{step['execution_id']}_{step['number']}"
+        for case in records.cases
+        for step in case.transitions
+        if step["to_state"] in ENDED or (step["to_state"] == "permitted" and case.mode != "worker")
+    }
+    for id_ in steps ^ order.keys():
+        yield f"resolution {id_}: it is in the log and not in the history, or the other way round"
+    for name, heard in records.streams.items():
+        places = [order.get(id_, -1) for id_ in heard]
+        if places != list(range(len(order))):
+            missing, strange = len(order.keys() - set(heard)), len(set(heard) - order.keys())
+            yield (
+                f"stream of {name}: {len(heard)} of {len(order)} resolutions came; {missing} are missing,"
+                f" {len(heard) - len(set(heard))} came again, {strange} are not in the log, or they are out of order"
+            )
+
+
 def _processes(records: Records) -> Iterator[str]:
-    """No service ends by itself, unless the disk was full while it started; and each stops when it is told to."""
-    full = False
+    """No service ends by itself, unless the store was away while it started; and each stops when it is told to."""
+    away = False
     beginning: dict[str, tuple[int, bool]] = {}
-    """When each service was started, and whether the disk was full at any time since."""
+    """When each service was started, and whether the store was away at any time since."""
     for event in records.events:
         match event["event"]:
-            case "disk_filling" | "disk_free":
-                full = event["event"] == "disk_filling"
-                beginning = {name: (at, full or was_full) for name, (at, was_full) in beginning.items()}
+            case "disk_filling" | "disk_free" | "database_gone" | "database_back":
+                away = event["event"] in ("disk_filling", "database_gone")
+                beginning = {name: (at, away or was_away) for name, (at, was_away) in beginning.items()}
             case "start":
-                beginning[event["service"]] = event["at"], full
+                beginning[event["service"]] = event["at"], away
             case "does_not_stop":
                 yield f"{event['service']} (pid {event['pid']}) did not stop when it was told to"
             case "end" if not event["meant"]:
-                at, was_full = beginning[event["service"]]
-                if not (was_full and event["at"] - at < STARTING):
+                at, was_away = beginning[event["service"]]
+                if not (was_away and event["at"] - at < STARTING):
                     yield f"{event['service']} (pid {event['pid']}) ended by itself with {event['code']}"
 
 
@@ -135,14 +194,22 @@ def figures(records: Records, answers: Answers) -> list[tuple[str, str]]:
         ("in doubt by", _listed(doubts)),
         ("effects", str(sum(len(case.effects) for case in records.cases))),
         ("wakes", f"{len(records.wakes)} owed, {sum(map(len, records.told.values()))} arrived"),
+        ("groups", f"{len(records.groups)}, {sum(wake['group_number'] is not None for wake in records.wakes)} told"),
+        ("resolutions", f"{len(records.resolutions)}, streamed to {len(records.streams)} harnesses"),
         ("signals", _listed(Counter({name: done[name] for name in ("SIGKILL", "SIGTERM", "SIGSTOP")}))),
-        ("disk full", f"{done['disk_full']} times, {_with_empty_log(records)} of them with an empty write-ahead log"),
         ("clock changes", str(done["clock"])),
+        *_outages(records, done),
     ]
 
 
-def _with_empty_log(records: Records) -> int:
-    return sum(event["event"] == "disk_full" and event["log"] == 0 for event in records.events)
+def _outages(records: Records, done: Counter[str]) -> Iterator[tuple[str, str]]:
+    if done["disk_full"]:
+        empty = sum(event["event"] == "disk_full" and event["log"] == 0 for event in records.events)
+        yield "disk full", f"{done['disk_full']} times, {empty} of them with an empty write-ahead log"
+    for server in ("postgresql", "pooler", "redis"):
+        kinds = {name.removeprefix(f"{server}_"): done[name] for name in done if name.startswith(f"{server}_")}
+        if kinds:
+            yield server, _listed(Counter(kinds))
 
 
 def too_little(records: Records, answers: Answers) -> list[str]:
@@ -155,9 +222,18 @@ def too_little(records: Records, answers: Answers) -> list[str]:
         "fewer than half of the approved calls ran": _half_ran(records),
         "nothing was answered with 503": any(answer == "503" for _, answer in answers),
         **{f"no call is {state}": state in states for state in ("succeeded", "denied", "expired", "in_doubt")},
-        **{f"no {event}": event in done for event in ("SIGKILL", "SIGTERM", "SIGSTOP", "disk_full")},
+        "no group was told": any(wake["group_number"] is not None for wake in records.wakes),
+        "no stream was followed": len(records.streams) > 1 and all(records.streams.values()),
+        **{f"no {event}": event in done for event in ("SIGKILL", "SIGTERM", "SIGSTOP", *_troubles_of(records))},
     }
     return [what for what, found in wanted.items() if not found]
+
+
+def _troubles_of(records: Records) -> tuple[str, ...]:
+    """Return what must have come over the database and the queue of this soak's ground."""
+    ground = next((event["ground"] for event in records.events if event["event"] == "ground"), str(HOME))
+    database, _, queue = ground.partition("+")
+    return (*TROUBLES[database], *TROUBLES[queue])
 
 
 def _half_ran(records: Records) -> bool:

@@ -7,6 +7,11 @@ from typing import Literal
 
 WAKE_TARGET = "soak"
 """The wake target that the soak listens at."""
+CARDS, BANKS = "soak.cards", "soak.banks"
+"""The modules that hold the workers' tools, for two pools."""
+GROUPED = 0.15
+"""The part of what a harness saves at once that is a group of calls."""
+GROUP_SIZES = (2, 3)
 
 VALID_FOR_LONG_S = 7200
 """How long a long approval lasts, in seconds: no clock of the soak ever comes near its end."""
@@ -80,6 +85,8 @@ IN_HOLD: Mapping[str, Behaviour] = {name: IN_HARNESS[name] for name in ("pay", "
 Mode = Literal["worker", "harness", "hold"]
 BEHAVIOURS: Mapping[Mode, Mapping[str, Behaviour]] = {"worker": IN_WORKER, "harness": IN_HARNESS, "hold": IN_HOLD}
 MODES: tuple[Mode, ...] = ("worker",) * 6 + ("harness",) * 3 + ("hold",)
+GROUP_MODES: tuple[Mode, ...] = ("worker", "worker", "harness")
+"""A held call has its harness wait, and wakes nobody."""
 
 
 def policy() -> str:

@@ -1,12 +1,14 @@
-"""A harness as a process that may die at any moment: `python -m soak.harness PARENT NAME SEED PER_SECOND INSTANCE …`.
+"""A harness as a process that may die: `python -m soak.harness PARENT NAME SEED PER_SECOND WAY INSTANCE …`.
 
 It keeps a book outside the program: what it is about to save, then that it is saved. Started again, it goes on with
-what its book says: it saves what may not be saved yet under the same key, and claims what it has not claimed.
+what its book says: it saves what may not be saved yet under the same key, claims what it has not claimed, and seals the
+groups that it has not sealed. Its way is `store`, or the socket of a receiver's control API. In another file it keeps
+what the stream of resolutions tells it.
 """
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,13 +17,14 @@ from typing import TypeVar
 from uuid import UUID
 
 from soak import calls
-from soak.calls import ENDED, MODES, WAKE_TARGET, Mode, parts
+from soak.calls import ENDED, GROUP_MODES, GROUP_SIZES, GROUPED, MODES, WAKE_TARGET, Mode, parts
 from soak.effects import folder, have_effect
 from soak.journal import Journal
 from soak.tools import LONG_S
 from wakegate_adapter import Adapter, Attempt, Call
+from wakegate_adapter.control_calls import ControlCalls
 from wakegate_console.child import tie_to
-from wakegate_schema.calls import StoreCalls
+from wakegate_schema.calls import Calls, StoreCalls
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.settings import load_settings
 from wakegate_schema.store import StoreUnavailable, open_store
@@ -50,22 +53,24 @@ class Intent:
     tool: str
     mode: Mode
     happens: bool
+    group: str | None = None
 
     @property
     def call(self) -> Call:
         """The call, the same whenever it is asked for."""
         arguments = {"call": self.key, "happens": self.happens}
         timeout = calls.FATES[parts(self.tool)[0]].timeout
-        return Call(self.tool, arguments, key=self.key, instance=self.instance, timeout=timeout)
+        return Call(self.tool, arguments, key=self.key, instance=self.instance, timeout=timeout, group=self.group)
 
 
 class Harness:
     """Saves calls for as long as there is no word to be quiet, and sees each to its end."""
 
-    def __init__(self, adapter: Adapter, book: Journal, random: Random) -> None:
-        """Take the adapter, the book and what chooses."""
+    def __init__(self, adapter: Adapter, book: Journal, stream: Journal, random: Random) -> None:
+        """Take the adapter, the book, the file of what the stream tells, and what chooses."""
         self._adapter = adapter
         self._book = book
+        self._stream = stream
         self._random = random
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -74,45 +79,92 @@ class Harness:
         facts = self._book.facts()
         ended = {fact["key"] for fact in facts if fact["event"] == "ended"}
         abandoning = {fact["key"] for fact in facts if fact["event"] == "abandoning"}
+        sealed = {fact["group"] for fact in facts if fact["event"] == "sealed"}
+        groups: dict[str, list[Intent]] = {}
         for fact in facts:
-            if fact["event"] == "intent" and fact["key"] not in ended and fact["mode"] != "hold":
-                intent = Intent(**{name: fact[name] for name in Intent.__slots__})
+            if fact["event"] != "intent":
+                continue
+            intent = Intent(**{name: fact[name] for name in Intent.__slots__})
+            if intent.group is not None and intent.group not in sealed:
+                groups.setdefault(intent.group, []).append(intent)
+            if intent.key not in ended and intent.mode != "hold":
                 self._carry(intent, abandon=intent.key in abandoning)
+        for members in groups.values():
+            self._begin(self._complete(members))
 
     async def save_calls(self, instances: list[str], per_second: float) -> None:
-        """Save one call after another."""
+        """Save one call after another, some of them in groups."""
         quiet = folder() / "quiet"
         while not quiet.exists():
-            await asyncio.sleep(self._random.expovariate(per_second))
-            mode = self._random.choice(MODES)
-            intent = Intent(
-                key=str(UUID(int=self._random.getrandbits(128), version=4)),
-                instance=self._random.choice(instances),
-                tool=calls.choose(self._random, mode),
-                mode=mode,
-                happens=self._random.random() < 0.6,
-            )
-            self._book.note(event="intent", **asdict(intent))
-            self._carry(intent, abandon=mode != "hold" and self._random.random() < ABANDONED)
+            size = self._random.choice(GROUP_SIZES) if self._random.random() < GROUPED else 1
+            await asyncio.sleep(self._random.expovariate(per_second / size))
+            group = self._new_key() if size > 1 else None
+            instance = self._random.choice(instances)
+            intents = [self._intent(instance, group) for _ in range(size)]
+            for intent in intents:  # all at once, or those that the book has when this dies are the group
+                self._book.note(event="intent", **asdict(intent))
+            for intent in intents:
+                self._carry(intent, abandon=intent.mode != "hold" and self._random.random() < ABANDONED)
+            if group is not None:
+                self._begin(self._complete(intents))
 
-    def _carry(self, intent: Intent, *, abandon: bool) -> None:
-        task = asyncio.create_task(self._see_through(intent, abandon))
+    async def follow(self) -> None:
+        """Keep what the stream tells, each with the cursor to go on after, in the order in which it comes."""
+        while True:
+            facts = self._stream.facts()
+            with suppress(StoreUnavailable):
+                async for cursor, told in self._adapter.resolutions(facts[-1]["cursor"] if facts else ""):
+                    self._stream.note(cursor=cursor, id=told.id, state=told.state)
+            await asyncio.sleep(AGAIN_S)
+
+    def _intent(self, instance: str, group: str | None) -> Intent:
+        mode = self._random.choice(MODES if group is None else GROUP_MODES)
+        return Intent(
+            key=self._new_key(),
+            instance=instance,
+            tool=calls.choose(self._random, mode),
+            mode=mode,
+            happens=self._random.random() < 0.6,
+            group=group,
+        )
+
+    def _new_key(self) -> str:
+        return str(UUID(int=self._random.getrandbits(128), version=4))
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _complete(self, members: list[Intent]) -> None:
+        """Seal a group once all its calls are saved."""
+        for intent in members:
+            await self._saved(intent)
+        first = members[0]
+        await _insist(lambda: self._adapter.seal(str(first.group), first.instance))
+        self._book.note(event="sealed", group=first.group)
+
+    async def _saved(self, intent: Intent) -> str:
+        """Save a call, or find that it is saved."""
+        ticket = await _insist(
+            lambda: self._adapter.suspend(
+                intent.call, runs="harness" if intent.mode == "harness" else "worker", wake=WAKE_TARGET
+            )
+        )
+        return ticket.execution_id
+
+    def _carry(self, intent: Intent, *, abandon: bool) -> None:
+        self._begin(self._see_through(intent, abandon))
 
     async def _see_through(self, intent: Intent, abandon: bool) -> None:
         if intent.mode == "hold":
             state = await self._hold(intent)
         else:
-            ticket = await _insist(
-                lambda: self._adapter.suspend(
-                    intent.call, runs="harness" if intent.mode == "harness" else "worker", wake=WAKE_TARGET
-                )
-            )
-            self._book.note(event="saved", key=intent.key, execution_id=ticket.execution_id)
+            execution_id = await self._saved(intent)
+            self._book.note(event="saved", key=intent.key, execution_id=execution_id)
             if abandon:
-                await self._abandon(intent, ticket.execution_id)
-            state = await self._run_when_permitted(intent, ticket.execution_id)
+                await self._abandon(intent, execution_id)
+            state = await self._run_when_permitted(intent, execution_id)
         self._book.note(event="ended", key=intent.key, state=state)
 
     async def _abandon(self, intent: Intent, execution_id: str) -> None:
@@ -178,17 +230,24 @@ async def _insist(ask: Callable[[], Awaitable[Found]]) -> Found:
             await asyncio.sleep(AGAIN_S)
 
 
-async def main(name: str, seed: str, per_second: str, *instances: str) -> None:
+async def main(name: str, seed: str, per_second: str, way: str, *instances: str) -> None:
     """Be a harness until somebody ends it."""
-    book = Journal(folder() / f"{name}.jsonl")
+    book, stream = Journal(folder() / f"{name}.jsonl"), Journal(folder() / f"stream-{name}.jsonl")
     random = Random(f"{seed}/{name}/{len(book.facts())}")  # a life is not the one before over again
-    database = load_settings(Path("wakegate.toml")).database
-    store = await _insist(lambda: open_store(database, mode="use"))
-    async with Adapter(StoreCalls(store, lease=LEASE_S), hold=LEASE_S) as adapter:
-        harness = Harness(adapter, book, random)
+    async with Adapter(await _open(way), hold=LEASE_S) as adapter:
+        harness = Harness(adapter, book, stream, random)
         await harness.go_on()
-        await harness.save_calls(list(instances), float(per_second))
-        await asyncio.Event().wait()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(harness.follow())
+            group.create_task(harness.save_calls(list(instances), float(per_second)))
+            await asyncio.Event().wait()
+
+
+async def _open(way: str) -> Calls:
+    if way != "store":
+        return ControlCalls(Path(way))
+    location = load_settings(Path("wakegate.toml")).store
+    return StoreCalls(await _insist(lambda: open_store(location, mode="use")), lease=LEASE_S)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,10 @@ SLOW_S = 1.0
 class Listener:
     """Takes wakes over HTTP."""
 
-    def __init__(self, secret_file: Path, journal: Journal, random: Random) -> None:
-        """Take the file of the wakes' secret, which the worker makes, the journal of wakes and what chooses."""
-        self._secret_file = secret_file
+    def __init__(self, journal: Journal, random: Random) -> None:
+        """Take the journal of wakes and what chooses."""
+        self.secret_file = Path("wake.secret")
+        """The file of the wakes' secret, which the worker makes."""
         self._journal = journal
         self._random = random
         self.port = 0
@@ -45,14 +46,14 @@ class Listener:
     async def _take(self, request: web.Request) -> web.Response:
         body = await request.read()
         try:
-            told = Webhook(self._secret_file.read_text().strip()).verify(body, dict(request.headers))
+            told = Webhook(self.secret_file.read_text().strip()).verify(body, dict(request.headers))
         except WebhookVerificationError as error:
             self._journal.note(event="bad_wake", error=str(error))
             return web.Response(status=401)
-        data = told["data"]
-        self._journal.note(
-            event="wake", id=request.headers["webhook-id"], type=told["type"], data_id=data["id"], state=data["state"]
-        )
+        wake_id, data = request.headers["webhook-id"], told["data"]
+        calls = data["resolutions"] if told["type"] == "group.resolved" else [data]
+        about = next((one["state"] for one in calls if one["id"] == wake_id), "no call of this wake")
+        self._journal.note(event="wake", id=wake_id, type=told["type"], calls=len(calls), state=about)
         self.count += 1
         chance = self._random.random()
         if chance < UNWILLING:

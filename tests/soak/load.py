@@ -5,7 +5,7 @@ import hashlib
 import json
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
@@ -33,18 +33,18 @@ class Event:
 
 
 class Load:
-    """Sends to the receiver for one instance."""
+    """Sends to the receivers for one instance, to any of them at any time, as a load balancer does."""
 
     def __init__(
         self,
-        url: str,
+        urls: Sequence[str],
         sender: Sender,
         random: Random,
         journal: Journal,
         requests: Callable[[], list[str]],
     ) -> None:
-        """Take the receiver's URL, what signs, what chooses, the journal of 2xx, and what names real requests."""
-        self._url = url
+        """Take the receivers' URLs, what signs, what chooses, the journal of 2xx, and what names real requests."""
+        self._urls = urls
         self._sender = sender
         self._random = random
         self._journal = journal
@@ -118,15 +118,16 @@ class Load:
         self.answers[f"junk: {kind}", answer] += 1
 
     async def _post(self, session: aiohttp.ClientSession, delivery: Delivery) -> str:
+        url = self._random.choice(self._urls)
         try:
-            async with session.post(self._url, data=delivery.body, headers=delivery.headers) as response:
+            async with session.post(url, data=delivery.body, headers=delivery.headers) as response:
                 return str(response.status)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return type(error).__name__
 
     async def _garble(self, said: bytes) -> str:
         """Say something to the receiver that is no HTTP, or not all of it, and leave after a second."""
-        address = URL(self._url)
+        address = URL(self._random.choice(self._urls))
         try:
             reader, writer = await asyncio.open_connection(address.host, address.port)
         except OSError as error:

@@ -1,7 +1,10 @@
-"""The plan: everything that one soak is to be, made from its seed and its minutes."""
+"""The plan: everything that one soak is to be, made from its seed, its minutes and its ground."""
 
 from dataclasses import dataclass
 from random import Random
+
+from soak.calls import BANKS, CARDS
+from soak.ground import HOME, Ground
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,12 +14,28 @@ class Plan:
     seed: int
     trouble_s: float
     """How long load and trouble last together."""
+    ground: Ground = HOME
     notifications_per_s: float = 30.0
     calls_per_s: float = 3.0
     """Of each of the harnesses."""
-    harnesses: int = 2
-    workers: int = 2
     lease_s: int = 3
+
+    @property
+    def receivers(self) -> int:
+        """How many there are."""
+        return 1 if self.ground == HOME else 2
+
+    @property
+    def pools(self) -> tuple[tuple[str, str], ...]:
+        """The pool and the modules of tools of each worker."""
+        if self.ground == HOME:
+            return (("default", f"{CARDS},{BANKS}"),) * 2
+        return ("cards", CARDS), ("cards", CARDS), ("banks", BANKS)
+
+    @property
+    def harnesses(self) -> tuple[bool, ...]:
+        """Of each, whether it speaks to a receiver's control API rather than to the store."""
+        return False, True
 
     @property
     def fast_s(self) -> float:

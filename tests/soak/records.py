@@ -1,24 +1,21 @@
 """What is on record when all is over: read from the two databases and the journals, with no code of the program."""
 
 import hashlib
-import sqlite3
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from soak.calls import BEHAVIOURS, IN_WORKER, Behaviour, Mode, parts
 from soak.clocks import SECOND, Readings
 from soak.effects import Effect, Pause, effects_by_call, fenced_by, pauses_in
 from soak.journal import Journal, real_time
+from soak.reading import Reading, Row, reading
 from wakegate_schema.downstream import downstream_key
 
 CANCEL_LEASE = 200 * SECOND
 """How far a cancel may be put off, µs: two minutes by a dead worker, whose clock was fast perhaps."""
 UNRESOLVED = ("saved", "submitting", "waiting", "permitted", "started")
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ class Records:
     strangers: tuple[str, ...]
     """Executions, requests and effects that belong to no call that a harness was about to save."""
     integrity: tuple[str, ...]
-    """What SQLite says of the store; only `ok` is good."""
+    """What the database says of the store; only `ok` is good."""
     notifications: Mapping[str, tuple[str, str]]
     """By event id: the body's SHA-256, and the state."""
     acknowledged: Mapping[str, str]
@@ -73,7 +70,17 @@ class Records:
     """The store's rows."""
     told: Mapping[str, tuple[tuple[str, str], ...]]
     """By wake id: type and state of each arrival at the listener."""
+    told_of: Mapping[str, frozenset[int]]
+    """By wake id: how many calls its arrivals told of."""
     bad_wakes: int
+    groups: tuple[Row, ...]
+    """The store's rows."""
+    completed: frozenset[str]
+    """The groups that a harness was told are sealed."""
+    resolutions: tuple[str, ...]
+    """The store's log of resolutions, in its order: of each, the id under which harnesses are told."""
+    streams: Mapping[str, tuple[str, ...]]
+    """What each harness was told of them by the stream, in the order in which it came."""
     events: tuple[Row, ...]
     """The journal of what was done to the stage."""
     readings: Readings
@@ -85,70 +92,94 @@ class Records:
         return tuple(one.at for case in self.cases for one in case.effects if not one.held_up)
 
 
-def read(folder: Path, database: Path) -> Records:
+def read(folder: Path, url: str) -> Records:
     """Read everything, when nothing writes any more.
 
     Args:
         folder: the soak's.
-        database: the store's file.
+        url: the store's.
     """
     events = Journal(folder / "journal.jsonl").facts()
     wakes = Journal(folder / "wakes.jsonl").facts()
-    told: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    told: defaultdict[str, list[Row]] = defaultdict(list)
     for fact in wakes:
         if fact["event"] == "wake":
-            told[fact["id"]].append((fact["type"], fact["state"]))
-    with _reading(database) as store, _reading(folder / "provider.db") as provider:
+            told[fact["id"]].append(fact)
+    with reading(url) as store, reading(f"sqlite:///{folder}/provider.db") as provider:
         cases, strangers = _cases(folder, store, provider, pauses_in(events))
         return Records(
             cases=cases,
             strangers=strangers,
-            integrity=tuple(row[0] for row in store.execute("PRAGMA integrity_check"))
-            + tuple(f"foreign key: {tuple(row)}" for row in store.execute("PRAGMA foreign_key_check")),
+            integrity=store.integrity(),
             notifications={
                 row["event_id"]: (hashlib.sha256(row["body"]).hexdigest(), row["state"])
-                for row in store.execute("SELECT event_id, body, state FROM notification")
+                for row in store.rows("SELECT event_id, body, state FROM notification")
             },
             acknowledged={fact["event_id"]: fact["body"] for fact in Journal(folder / "acknowledged.jsonl").facts()},
-            delivered=tuple(row[0] for row in provider.execute("SELECT event_id FROM notifications WHERE made > 0")),
-            unhandled=tuple(row[0] for row in store.execute(_UNHANDLED)),
-            wakes=_rows(store, "SELECT * FROM wake"),
-            told={wake_id: tuple(arrivals) for wake_id, arrivals in told.items()},
+            delivered=_column(provider, "SELECT event_id AS value FROM notifications WHERE made > 0"),
+            unhandled=_column(store, _UNHANDLED),
+            wakes=store.rows("SELECT * FROM wake"),
+            told={wake_id: tuple((one["type"], one["state"]) for one in each) for wake_id, each in told.items()},
+            told_of={wake_id: frozenset(one["calls"] for one in each) for wake_id, each in told.items()},
             bad_wakes=sum(fact["event"] == "bad_wake" for fact in wakes),
+            groups=store.rows("SELECT * FROM call_group"),
+            completed=frozenset(_groups(folder)[1]),
+            resolutions=_column(store, _RESOLUTIONS),
+            streams=_streams(folder),
             events=tuple(events),
             readings=Readings(events, "host", real_time()),
         )
 
 
-def unsettled(folder: Path, database: Path) -> list[str]:
-    """Return what is still owed, a line for each kind; nothing once all has settled."""
+def unsettled(folder: Path, url: str) -> list[str]:
+    """Return what is still owed, a line for each kind; nothing once all has settled.
+
+    Raises:
+        Unreadable: one of the databases cannot be read now.
+    """
+    with reading(url) as store, reading(f"sqlite:///{folder}/provider.db") as provider:
+        counts = _owed(folder, store)
+        counts["requests pending"] = _count(provider, "SELECT COUNT(*) AS value FROM requests WHERE status = 'pending'")
+    counts["calls to be saved"] = len(_unsaved(folder))
+    begun, sealed = _groups(folder)
+    counts["groups to be sealed"] = len(begun - sealed)
+    return [f"{count} {what}" for what, count in counts.items() if count]
+
+
+def _owed(folder: Path, store: Reading) -> Counter[str]:
+    """Return what the store still owes; what has a probe is in doubt no longer, unless it is void."""
     now = real_time()
     probed = [name for name, behaviour in IN_WORKER.items() if behaviour.probed]
-    with _reading(database) as store, _reading(folder / "provider.db") as provider:
-        counts = {
-            **{row["state"]: row["n"] for row in store.execute(_BY_STATE) if row["state"] in UNRESOLVED},
-            "wakes owed": store.execute("SELECT COUNT(*) FROM wake WHERE state = 'owed'").fetchone()[0],
-            "cancels overdue": store.execute(_CANCELS, {"now": now, "latest": now + CANCEL_LEASE}).fetchone()[0],
-            "to be probed": sum(
-                parts(tool)[1] in probed and not _is_void(folder, execution_id)
-                for execution_id, tool in store.execute(
-                    "SELECT execution_id, tool FROM execution WHERE state = 'in_doubt'"
-                )
-            ),
-            "notifications to be handled": len(store.execute(_UNHANDLED).fetchall()),
-            "requests pending": provider.execute("SELECT COUNT(*) FROM requests WHERE status = 'pending'").fetchone()[
-                0
-            ],
-        }
-    unsaved = len(_unsaved(folder))
-    if unsaved:
-        counts["calls to be saved"] = unsaved
-    return [f"{count} {what}" for what, count in counts.items() if count]
+    doubts = store.rows("SELECT execution_id, tool FROM execution WHERE state = 'in_doubt'")
+    counts = Counter({row["state"]: row["n"] for row in store.rows(_BY_STATE) if row["state"] in UNRESOLVED})
+    counts["wakes owed"] = _count(store, "SELECT COUNT(*) AS value FROM wake WHERE state = 'owed'")
+    counts["cancels overdue"] = _count(store, _CANCELS.format(now=now, latest=now + CANCEL_LEASE))
+    counts["to be probed"] = sum(
+        parts(row["tool"])[1] in probed and not _is_void(folder, row["execution_id"]) for row in doubts
+    )
+    counts["notifications to be handled"] = len(store.rows(_UNHANDLED))
+    told = _count(store, "SELECT COUNT(*) AS value FROM resolution")
+    counts["resolutions to be streamed"] = sum(max(0, told - len(heard)) for heard in _streams(folder).values())
+    return counts
 
 
 def _is_void(folder: Path, execution_id: str) -> bool:
     """Say whether the tool took its key downstream and did not come to its effect."""
     return bool(execution_id) and fenced_by(folder, downstream_key(execution_id)) == "tool"
+
+
+def _streams(folder: Path) -> dict[str, tuple[str, ...]]:
+    return {
+        file.stem.removeprefix("stream-"): tuple(fact["id"] for fact in Journal(file).facts())
+        for file in folder.glob("stream-*.jsonl")
+    }
+
+
+def _groups(folder: Path) -> tuple[set[str], set[str]]:
+    """Return the groups that a harness has begun, and those that it knows to be sealed."""
+    facts = [fact for book in folder.glob("harness-*.jsonl") for fact in Journal(book).facts()]
+    begun = {fact["group"] for fact in facts if fact["event"] == "intent" and fact["group"] is not None}
+    return begun, {fact["group"] for fact in facts if fact["event"] == "sealed"}
 
 
 def _unsaved(folder: Path) -> set[str]:
@@ -164,13 +195,13 @@ def _unsaved(folder: Path) -> set[str]:
 
 
 def _cases(
-    folder: Path, store: sqlite3.Connection, provider: sqlite3.Connection, pauses: list[Pause]
+    folder: Path, store: Reading, provider: Reading, pauses: list[Pause]
 ) -> tuple[tuple[Case, ...], tuple[str, ...]]:
     intents, saved, given_up = _books(folder)
-    executions = {row["idempotency_key"]: row for row in _rows(store, "SELECT * FROM execution")}
-    requests = {row["idempotency_key"]: row for row in _rows(provider, "SELECT * FROM requests")}
+    executions = {row["idempotency_key"]: row for row in store.rows("SELECT * FROM execution")}
+    requests = {row["idempotency_key"]: row for row in provider.rows("SELECT * FROM requests")}
     transitions: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in _rows(store, "SELECT * FROM transition ORDER BY execution_id, number"):
+    for row in store.rows("SELECT * FROM transition ORDER BY execution_id, number"):
         transitions[row["execution_id"]].append(row)
     effects = effects_by_call(folder, pauses)
     strangers = (executions.keys() | requests.keys() | effects.keys() | saved.keys()) - intents.keys()
@@ -210,23 +241,21 @@ def _books(folder: Path) -> tuple[dict[str, Row], dict[str, str], set[str]]:
     return intents, saved, given_up
 
 
-@contextmanager
-def _reading(database: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=5.0)) as connection:
-        connection.row_factory = sqlite3.Row
-        yield connection
+def _column(database: Reading, query: str) -> tuple[str, ...]:
+    return tuple(row["value"] for row in database.rows(query))
 
 
-def _rows(connection: sqlite3.Connection, query: str) -> tuple[Row, ...]:
-    return tuple(dict(row) for row in connection.execute(query))
+def _count(database: Reading, query: str) -> int:
+    return int(database.rows(query)[0]["value"])
 
 
 _BY_STATE = "SELECT state, COUNT(*) AS n FROM execution GROUP BY state"
 _CANCELS = """\
-SELECT COUNT(*) FROM execution
-WHERE cancel_due_at IS NOT NULL AND (cancel_due_at <= :now OR cancel_due_at > :latest)
+SELECT COUNT(*) AS value FROM execution
+WHERE cancel_due_at IS NOT NULL AND (cancel_due_at <= {now} OR cancel_due_at > {latest})
 """
 _UNHANDLED = """\
-SELECT event_id FROM notification JOIN execution USING (provider, instance_id, request_id)
+SELECT notification.event_id AS value FROM notification JOIN execution USING (provider, instance_id, request_id)
 WHERE notification.state = 'received'
 """
+_RESOLUTIONS = "SELECT execution_id || '_' || transition_number AS value FROM resolution ORDER BY number"

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from soak.calls import FATES, VALID_FOR_LONG_S
 from soak.clocks import BLUR, SECOND, Knowledge, Readings
-from soak.records import UNRESOLVED, Case, Row
+from soak.reading import Row
+from soak.records import UNRESOLVED, Case
 
 STARTED_STATES = frozenset({"started", "succeeded", "failed", "in_doubt"})
 ARROWS = frozenset(

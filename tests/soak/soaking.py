@@ -3,7 +3,6 @@
 import asyncio
 import shutil
 import signal
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from soak import audit, records
+from soak.disk_trouble import log_bytes
 from soak.journal import RECORD, Journal
 from soak.listener import Listener
 from soak.load import Load
 from soak.plan import Plan
+from soak.reading import Unreadable
 from soak.stage import Stage
-from soak.trouble import Trouble, log_bytes, reset_mark
+from soak.trouble import Trouble, reset_mark
 
 PROGRESS_S = 5.0
 
@@ -44,25 +45,24 @@ async def soak(folder: Path, plan: Plan, say: Say) -> Verdict:
         plan: what it is to be.
         say: tells people how it goes.
     """
-    listener = Listener(folder / "disk" / "wake.secret", Journal(folder / "wakes.jsonl"), plan.random("wakes"))
+    listener = Listener(Journal(folder / "wakes.jsonl"), plan.random("wakes"))
     async with listener.listening():
         stage = Stage(folder, plan, listener.port)
+        listener.secret_file = stage.home / "wake.secret"
         try:
             return await _play(stage, plan, listener, say)
         finally:
             await asyncio.gather(*(service.end(signal.SIGKILL) for service in stage.services))
-            stage.disk.free()
-            stage.disk.copy(folder / "store")
             stage.close()
 
 
 async def _play(stage: Stage, plan: Plan, listener: Listener, say: Say) -> Verdict:
     await stage.open()
     say(
-        f"{len(stage.services)} processes run, a start takes {stage.start_s:.1f} s;"
-        f" the small disk holds {plan.disk_bytes >> 20} MiB"
+        f"{len(stage.services)} processes run, a start takes {stage.start_s:.1f} s"
+        + (f"; the small disk holds {plan.disk_bytes >> 20} MiB" if stage.disk else "")
     )
-    load = Load(stage.webhook_url, stage.sender, plan.random("load"), stage.acknowledgements, stage.requests)
+    load = Load(stage.webhook_urls, stage.sender, plan.random("load"), stage.acknowledgements, stage.requests)
     trouble = Trouble(stage, plan)
     over = asyncio.Event()
     async with _telling(stage, load, trouble, listener, say), asyncio.TaskGroup() as group:
@@ -78,7 +78,7 @@ async def _play(stage: Stage, plan: Plan, listener: Listener, say: Say) -> Verdi
     for service in stage.services:
         await service.end(signal.SIGTERM)
     _keep_answers(stage, load)
-    found = records.read(stage.folder, stage.database)
+    found = records.read(stage.folder, stage.url)
     faults = [f"still owed after {took_s:.0f} s: {what}" for what in owed] + audit.faults(found, load.answers)
     return Verdict(faults + audit.too_little(found, load.answers), audit.figures(found, load.answers))
 
@@ -91,8 +91,8 @@ async def _settle(stage: Stage, load: Load, seconds: float, say: Say) -> tuple[l
     told = began
     while True:
         try:
-            left = await asyncio.to_thread(records.unsettled, stage.folder, stage.database)
-        except sqlite3.OperationalError as error:
+            left = await asyncio.to_thread(records.unsettled, stage.folder, stage.url)
+        except Unreadable as error:
             left = [f"the databases to be read: {error}"]
         took = time.monotonic() - began
         if not left or took > seconds:
@@ -117,10 +117,10 @@ async def _telling(stage: Stage, load: Load, trouble: Trouble, listener: Listene
             await asyncio.sleep(PROGRESS_S)
             effects = stage.folder / "effects.jsonl"
             happened = effects.stat().st_size // RECORD if effects.exists() else 0
+            log = f"; log {log_bytes(stage.database) >> 10} KiB" if stage.disk else ""
             say(
                 f"  {sum(load.answers.values())} deliveries, {load.acknowledged} acknowledged;"
-                f" {happened} effects, {listener.count} wakes; trouble {trouble.count}: {trouble.latest};"
-                f" log {log_bytes(stage) >> 10} KiB"
+                f" {happened} effects, {listener.count} wakes; trouble {trouble.count}: {trouble.latest}{log}"
             )
 
     telling = asyncio.create_task(tell())

@@ -1,4 +1,4 @@
-"""The stage: the soak's folder, the small disk in it, and the services that run there."""
+"""The stage: the soak's folder, the servers, the small disk, and the services that run there."""
 
 import asyncio
 import base64
@@ -7,7 +7,6 @@ import os
 import sqlite3
 import sys
 import time
-import uuid
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -18,9 +17,12 @@ from soak import calls
 from soak.clocks import TestClock
 from soak.disk import SmallDisk
 from soak.effects import VARIABLE
+from soak.enrolling import INSTANCES, enrol
 from soak.journal import Journal
 from soak.plan import Plan
+from soak.servers import DATABASE, Servers
 from soak.service import Service
+from soak.stuck import Stuck
 from support.deliveries import Sender
 from support.ports import free_ports
 from support.processes import clean_environment
@@ -28,49 +30,59 @@ from wakegate_console import child
 
 TESTS = str(Path(__file__).parents[1])
 READY_S = 60.0
-INSTANCES = ("refund-desk", "payout-desk")
-"""The first is delivered to by the provider and by the load; the second by the provider alone."""
+POOLED = ("receiver-2", "worker-2", "worker-3")
+"""Who reaches PostgreSQL through the pooler; the others reach it directly."""
 _LATEST = "SELECT request_id FROM requests WHERE instance_id = ? ORDER BY rowid DESC LIMIT 20"
 
 
-class Stuck(Exception):
-    """The stage does not come up, or a command fails on it."""
-
-
 class Stage:
-    """Everything that the soak plays on; nothing of it is outside its folder."""
+    """Everything that the soak plays on; nothing of it is outside its folder, but for what servers make for a while."""
 
     def __init__(self, folder: Path, plan: Plan, wake_port: int) -> None:
-        """Lay out the folder, which must exist and be empty, and mount the small disk in it."""
+        """Lay out the folder, which must exist and be empty; start the servers, or mount the small disk in it."""
         self.folder = folder
         self.plan = plan
         self.journal = Journal(folder / "journal.jsonl")
+        self.journal.note(event="ground", ground=str(plan.ground))
         self.acknowledgements = Journal(folder / "acknowledged.jsonl")
-        self.disk = SmallDisk(folder / "disk", plan.disk_bytes)
-        self.database = self.disk.folder / "wakegate.db"
+        self.disk = None if plan.ground.is_postgresql else SmallDisk(folder / "disk", plan.disk_bytes)
+        self.home = self.disk.folder if self.disk else folder
+        """Where keys and sockets are."""
+        self.servers = Servers(plan.ground)
+        self.servers.start()
+        self.database = self.home / "wakegate.db"
+        """The store's file, where it is one."""
+        self.url = self.servers.postgres.url(DATABASE) if plan.ground.is_postgresql else f"sqlite:///{self.database}"
         self.provider_database = folder / "provider.db"
         (folder / "fences").mkdir()
         (folder / "policy.toml").write_text(calls.policy())
-        receiver, provider = free_ports(2)
+        provider, *receivers = free_ports(1 + plan.receivers)
         self.provider_url = f"http://127.0.0.1:{provider}"
-        self.webhook_url = f"http://127.0.0.1:{receiver}/aap/events"
-        (folder / "wakegate.toml").write_text(self._settings(receiver, provider, wake_port))
+        self._receivers = [f"127.0.0.1:{port}" for port in receivers]
+        self.webhook_urls = [f"http://{address}/aap/events" for address in self._receivers]
+        (folder / "wakegate.toml").write_text(self._settings(provider, wake_port))
         self.host_clock = TestClock("host", folder / "host.clock", self.journal)
         self.provider_clock = TestClock("provider", folder / "provider.clock", self.journal)
         self.services = self._services()
         self.start_s = 1.0
         """How long a service takes to start on this machine as it is, in seconds."""
-        self._secret = f"whsec_{base64.b64encode(os.urandom(32)).decode()}"
-        self.sender = Sender(self._secret, "")
+        self.secret = f"whsec_{base64.b64encode(os.urandom(32)).decode()}"
+        self.sender = Sender(self.secret, "")
 
     async def open(self) -> None:
         """Start the services, one after the other, and make the instances."""
-        await self.service("provider").start()
-        await self.service("receiver").start()
+        if self.plan.ground.is_postgresql:
+            await self.command("db", "migrate")
+        for role in ("provider", "receiver"):
+            await self._start(role)
         self.start_s = await self._until_ready()
-        await self._enrol()
+        await enrol(self)
+        for role in ("worker", "harness"):
+            await self._start(role)
+
+    async def _start(self, role: str) -> None:
         for service in self.services:
-            if service.role in ("worker", "harness"):
+            if service.role == role:
                 await service.start()
 
     def service(self, name: str) -> Service:
@@ -105,31 +117,39 @@ class Stage:
             return []
 
     def close(self) -> None:
-        """Take the small disk away."""
-        self.disk.unmount()
+        """Keep what the small disk or the servers hold, and take them away."""
+        try:
+            if self.disk:
+                self.disk.free()
+                self.disk.copy(self.folder / "store")
+                self.disk.unmount()
+            self.servers.keep(self.folder)
+        finally:
+            self.servers.close()
 
     def _services(self) -> list[Service]:
-        per_second = str(self.plan.calls_per_s)
+        plan, host = self.plan, self.host_clock
+        made = [self._service("provider", child.command("provider", "run"), self.provider_clock, {})]
+        for number, address in enumerate(self._receivers, 1):
+            own = {"WAKEGATE_LISTEN": address, "WAKEGATE_CONTROL": str(self._control(number))}
+            own["WAKEGATE_REFUSALS_FILE"] = str(self.home / f"refusals-{number}.jsonl")
+            made.append(self._service(f"receiver-{number}", child.command("receiver"), host, own))
+        for number, (pool, tools) in enumerate(plan.pools, 1):
+            own = {"WAKEGATE_POOL": pool, "WAKEGATE_TOOLS": tools}
+            made.append(self._service(f"worker-{number}", child.command("worker"), host, own))
         python = [sys.executable, "-P", "-m", "soak.harness", str(os.getpid())]
-        commands = {
-            "provider": child.command("provider", "run"),
-            "receiver": child.command("receiver"),
-            **{f"worker-{number}": child.command("worker") for number in range(1, self.plan.workers + 1)},
-            **{
-                name: [*python, name, str(self.plan.seed), per_second, *INSTANCES]
-                for name in (f"harness-{number}" for number in range(1, self.plan.harnesses + 1))
-            },
-        }
-        return [
-            Service(
-                name,
-                command,
-                self._environment(self.provider_clock if name == "provider" else self.host_clock),
-                self.folder,
-                self.journal,
-            )
-            for name, command in commands.items()
-        ]
+        for number, over_control in enumerate(plan.harnesses, 1):
+            way = str(self._control(plan.receivers)) if over_control else "store"
+            arguments = [f"harness-{number}", str(plan.seed), str(plan.calls_per_s), way, *INSTANCES]
+            made.append(self._service(f"harness-{number}", [*python, *arguments], host, {}))
+        return made
+
+    def _service(self, name: str, command: list[str], clock: TestClock, own: Mapping[str, str]) -> Service:
+        """Make a service with settings of its own; some reach PostgreSQL through the pooler."""
+        pooled = {}
+        if self.plan.ground.is_postgresql and name in POOLED:
+            pooled["WAKEGATE_DATABASE"] = self.servers.pooler.url(DATABASE)
+        return Service(name, command, {**self._environment(clock), **own, **pooled}, self.folder, self.journal)
 
     def _environment(self, clock: TestClock) -> Mapping[str, str]:
         return clean_environment() | {
@@ -139,11 +159,14 @@ class Stage:
             VARIABLE: str(self.folder),
         }
 
-    def _settings(self, receiver: int, provider: int, wakes: int) -> str:
+    def _control(self, number: int) -> Path:
+        return self.home / f"receiver-{number}.sock"
+
+    def _settings(self, provider: int, wakes: int) -> str:
         values = {
-            "database": f"sqlite:///{self.database}",
-            "listen": f"127.0.0.1:{receiver}",
-            "tools": "soak.tools",
+            "database": self.url,
+            "queue": self.servers.redis.url() if self.plan.ground.has_redis else "embedded",
+            "wake_secret_file": os.fspath(self.home / "wake.secret"),
             "lease_seconds": self.plan.lease_s,
             "sweep_seconds": 0.2,
             "provider_listen": f"127.0.0.1:{provider}",
@@ -157,56 +180,18 @@ class Stage:
 
     async def _until_ready(self) -> float:
         began = time.monotonic()
-        control = self.disk.folder / "wakegate.sock"
-        while not (await _answers(self.provider_url) and await _answers("http://receiver/readyz", control)):
+        while not await self._all_answer():
             if time.monotonic() - began > READY_S:
-                raise Stuck(f"provider and receiver are not ready after {READY_S:g} s; see {self.folder}/*.log")
+                raise Stuck(f"provider and receivers are not ready after {READY_S:g} s; see {self.folder}/*.log")
             await asyncio.sleep(0.1)
         return time.monotonic() - began
 
-    async def _enrol(self) -> None:
-        """Make one instance with a secret of our own, and one the usual way."""
-        token_file = str(self.folder / "provisioner.token")
-        provider = ("--provider-url", self.provider_url)
-        registration_id = str(uuid.uuid4())
-        secret_file = _secret_file(self.folder / "load.secret", self._secret)
-        await self.command(
-            "instance", "import", *provider, "--registration-id", registration_id,
-            "--secret-file", secret_file, "--name", INSTANCES[0],
-        )  # fmt: skip
-        made = await self._create_instance(registration_id)
-        self.sender.instance_id = made["instance"]["id"]
-        credential = _secret_file(self.folder / "load.credential", made["credential"]["token"])
-        await self.command("instance", "credential", INSTANCES[0], "--credential-file", credential)
-        await self.command(
-            "instance", "provision", *provider, "--provisioner-token-file", token_file,
-            "--url", self.webhook_url, "--name", INSTANCES[1],
-        )  # fmt: skip
-
-    async def _create_instance(self, registration_id: str) -> dict[str, dict[str, str]]:
-        token = (self.folder / "provisioner.token").read_text().strip()
-        headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": registration_id}
-        delivery = {
-            "type": "webhook",
-            "url": self.webhook_url,
-            "registration_id": registration_id,
-            "signing_secret": self._secret,
-        }
-        body = {"instance_name": INSTANCES[0], "delivery": delivery}
-        async with (
-            aiohttp.ClientSession() as session,
-            session.post(f"{self.provider_url}/v1/instances", json=body, headers=headers) as response,
-        ):
-            if response.status not in (200, 201):
-                raise Stuck(f"the provider made no instance: {response.status} {await response.text()}")
-            made: dict[str, dict[str, str]] = await response.json()
-            return made
-
-
-def _secret_file(path: Path, value: str) -> str:
-    path.touch(mode=0o600)
-    path.write_text(value)
-    return str(path)
+    async def _all_answer(self) -> bool:
+        ready = [
+            await _answers("http://receiver/readyz", self._control(number))
+            for number in range(1, self.plan.receivers + 1)
+        ]
+        return all(ready) and await _answers(self.provider_url)
 
 
 async def _answers(url: str, unix_socket: Path | None = None) -> bool:

@@ -41,7 +41,7 @@ def steps(states: Iterable[str], reason: str = "some_reason") -> tuple[dict[str,
 def execution(state: str = "succeeded", **changes: Any) -> dict[str, Any]:
     """The store's row of a worker-run call."""
     started = state in ("started", "succeeded", "failed", "in_doubt")
-    row = {"execution_id": "e1", "state": state, "reason": "returned", "problem": None, "wake": "soak"}
+    row = {"execution_id": "e1", "state": state, "reason": "returned", "problem": None, "wake": "soak", "group": None}
     return row | {"started_at": T0 + 5 * SECOND if started else None} | changes
 
 
@@ -183,17 +183,33 @@ def test_what_was_held_up_between_its_last_look_and_its_effect_may_be_late() -> 
     assert list(rules.faults(held_up, READINGS, KNOWN)) == []
 
 
+OTHER = replace(
+    GOOD,
+    key="k2",
+    tool="later_pay_in_thread",
+    execution=execution(execution_id="e2", group="g1"),
+    transitions=tuple(step | {"execution_id": "e2"} for step in steps(PATH)),
+)
+"""A call by itself in a group."""
 RECORDS = Records(
-    cases=(GOOD,),
+    cases=(GOOD, OTHER),
     strangers=(),
     integrity=("ok",),
     notifications={"n1": ("body", "handled"), "n2": ("other", "received")},
     acknowledged={"n1": "body"},
     delivered=("n2",),
     unhandled=(),
-    wakes=({"wake_id": "e1_6", "to_state": "succeeded", "state": "delivered", "tries": 0},),
-    told={"e1_6": (("execution.resolved", "succeeded"),)},
+    wakes=(
+        {"wake_id": "e1_6", "to_state": "succeeded", "state": "delivered", "tries": 0, "group_number": None},
+        {"wake_id": "e2_6", "to_state": "succeeded", "state": "delivered", "tries": 0, "group_number": 7},
+    ),
+    told={"e1_6": (("execution.resolved", "succeeded"),), "e2_6": (("group.resolved", "succeeded"),)},
+    told_of={"e1_6": frozenset({1}), "e2_6": frozenset({1})},
     bad_wakes=0,
+    groups=({"number": 7, "group": "g1", "sealed_at": T0},),
+    completed=frozenset({"g1"}),
+    resolutions=("e1_6", "e2_6"),
+    streams={"harness-1": ("e1_6", "e2_6")},
     events=(
         {"event": "start", "service": "worker-1", "pid": 7, "at": T0},
         {"event": "SIGKILL", "service": "worker-1", "pid": 7},
@@ -217,10 +233,20 @@ WRONG_RECORDS: dict[str, Callable[[Records], Records]] = {
     "the provider had a 2xx": lambda good: replace(good, delivered=("n4",)),
     "waits though": lambda good: replace(good, unhandled=("n2",)),
     "no wake was owed": lambda good: replace(good, wakes=(), told={}),
-    "is owed, after": lambda good: replace(good, wakes=(good.wakes[0] | {"state": "owed"},)),  # type: ignore[operator]
+    "is owed, after": lambda good: replace(good, wakes=(good.wakes[0] | {"state": "owed"}, good.wakes[1])),  # type: ignore[operator]
     "never came": lambda good: replace(good, told={}),
     "and is about succeeded": lambda good: replace(good, told={"e1_6": (("execution.resolved", "failed"),)}),
     "not on record": lambda good: replace(good, told={**good.told, "e9_1": ()}),
+    "0 wakes are on record": lambda good: replace(good, wakes=good.wakes[:1]),
+    "2 wakes are on record": lambda good: replace(good, wakes=(*good.wakes, good.wakes[1] | {"wake_id": "e9_6"})),  # type: ignore[operator]
+    "1 wakes are on record": lambda good: replace(good, groups=(good.groups[0] | {"sealed_at": None},)),  # type: ignore[operator]
+    "said to be sealed and is not": lambda good: replace(good, groups=(good.groups[0] | {"sealed_at": None},)),  # type: ignore[operator]
+    "calls without it": lambda good: replace(good, groups=()),
+    "told of with 2 calls": lambda good: replace(good, told_of={**good.told_of, "e2_6": frozenset({2})}),
+    "the other way round": lambda good: replace(good, resolutions=good.resolutions[:1]),
+    "1 are missing": lambda good: replace(good, streams={"harness-1": good.resolutions[:1]}),
+    "1 came again": lambda good: replace(good, streams={"harness-1": (*good.resolutions, "e1_6")}),
+    "out of order": lambda good: replace(good, streams={"harness-1": good.resolutions[::-1]}),
     "not signed": lambda good: replace(good, bad_wakes=1),
     "ended by itself": lambda good: replace(good, events=(good.events[0], ENDED)),
     "did not stop": lambda good: replace(good, events=({"event": "does_not_stop", "service": "worker-1", "pid": 7},)),
@@ -233,8 +259,9 @@ def test_wrong_records_are_found(says: str, spoil: Callable[[Records], Records])
     assert any(says in fault for fault in found), found
 
 
-def test_a_service_may_fail_to_start_on_a_full_disk() -> None:
-    full, free = {"event": "disk_filling", "at": T0}, {"event": "disk_free", "at": T0}
+@pytest.mark.parametrize(("gone", "back"), [("disk_filling", "disk_free"), ("database_gone", "database_back")])
+def test_a_service_may_fail_to_start_while_the_store_is_away(gone: str, back: str) -> None:
+    full, free = {"event": gone, "at": T0}, {"event": back, "at": T0}
     start = RECORDS.events[0]
     assert audit.faults(replace(RECORDS, events=(full, start, free, ENDED)), ANSWERS) == []
     assert audit.faults(replace(RECORDS, events=(start, full, free, ENDED)), ANSWERS) == []
@@ -250,3 +277,10 @@ def test_a_wrong_answer_is_found(kind: str, answer: str) -> None:
 
 def test_a_soak_in_which_little_came_about_says_so() -> None:
     assert "no call is in_doubt" in audit.too_little(RECORDS, ANSWERS)
+
+
+def test_a_soak_in_which_its_servers_had_no_trouble_says_so() -> None:
+    far = replace(RECORDS, events=({"event": "ground", "ground": "postgresql+redis"}, *RECORDS.events))
+    assert {"no postgresql_killed", "no redis_emptied"} <= set(audit.too_little(far, ANSWERS))
+    assert "no disk_full" not in audit.too_little(far, ANSWERS)
+    assert "no disk_full" in audit.too_little(RECORDS, ANSWERS)

@@ -1,8 +1,8 @@
-"""The worker's tools: each of them under the name of every fate, so that the provider's policy can tell them apart."""
+"""What the workers' tools do. `cards` and `banks` hold the tools: each function under the name of every fate."""
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any, NoReturn
 
@@ -99,25 +99,28 @@ def find_payment(attempt: Attempt) -> bool | None:
     return False if fenced_by(folder(), attempt.idempotency_key) == "probe" else None
 
 
-FUNCTIONS: tuple[Callable[..., Any], ...] = (
-    pay, pay_in_thread, take_long, decline, refuse, break_down, break_down_probed, hang, hang_probed, overrun,
-)  # fmt: skip
+CARD_FUNCTIONS: tuple[Callable[..., Any], ...] = (pay, take_long, decline, break_down, hang, hang_probed)
+BANK_FUNCTIONS: tuple[Callable[..., Any], ...] = (pay_in_thread, refuse, break_down_probed, overrun)
 _HURRIED = (hang, hang_probed, overrun, break_down_probed)
+
+
+def made(functions: Iterable[Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    """Return tools by name: each function under the name of every fate."""
+    return {
+        name: tool(
+            name=name,
+            timeout=TIMEOUT_S if function in _HURRIED else 5.0,
+            failures=(CardDeclined,),
+            probe=find_payment if IN_WORKER[function.__name__].probed else None,
+        )(_copy(function))
+        for fate in FATES
+        for function in functions
+        for name in (tool_name(fate, function.__name__),)
+    }
 
 
 def _copy(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of its own that does the same: one function is one tool."""
-    made = FunctionType(function.__code__, globals(), function.__name__)
-    made.__annotations__ = function.__annotations__
-    return made
-
-
-for _fate in FATES:
-    for _function in FUNCTIONS:
-        _name = tool_name(_fate, _function.__name__)
-        globals()[_name] = tool(
-            name=_name,
-            timeout=TIMEOUT_S if _function in _HURRIED else 5.0,
-            failures=(CardDeclined,),
-            probe=find_payment if IN_WORKER[_function.__name__].probed else None,
-        )(_copy(_function))
+    copied = FunctionType(function.__code__, globals(), function.__name__)
+    copied.__annotations__ = function.__annotations__
+    return copied

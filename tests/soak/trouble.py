@@ -1,17 +1,20 @@
-"""Trouble: three lanes of it at a time, each dealt from a shuffled deck, so that every kind comes in every soak."""
+"""Trouble: several lanes of it at a time, each dealt from shuffled decks, so that every kind comes in every soak."""
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Iterator, MutableMapping
 from functools import partial
 from random import Random
-from typing import Any
 
 from soak.clocks import TestClock
+from soak.database_trouble import DatabaseTrouble
+from soak.decks import Deck, dealt
+from soak.disk_trouble import DiskTrouble
 from soak.journal import real_time
 from soak.plan import Plan
+from soak.queue_trouble import QueueTrouble
 from soak.service import Service
-from soak.stage import Stage, Stuck
+from soak.stage import Stage
+from soak.stuck import Stuck
 
 TOO_EARLY = 0.2
 """The part of the trouble that comes to a service whether it has come up or not."""
@@ -19,14 +22,11 @@ RIPE = 1.3
 """How old a service is otherwise, in times of a start."""
 
 RESETS = 15
-"""How often an operator tries to reset the mark: the disk may be full."""
-
-Card = Callable[[], Coroutine[Any, Any, None]]
-Deck = MutableMapping[str, Card]
+"""How often an operator tries to reset the mark: the disk may be full, the database away."""
 
 
 class Trouble:
-    """What is done to the services, to the clocks and to the disk while the load goes on."""
+    """What is done to the services, to the clocks, and to the disk or the servers while the load goes on."""
 
     def __init__(self, stage: Stage, plan: Plan) -> None:
         """Take the stage and the plan."""
@@ -35,8 +35,17 @@ class Trouble:
         self._lanes = {
             "services": (self._services(), 0.3, 1.3),
             "clocks": (self._clocks(), 0.5, 2.0),
-            "disk": (self._disk(), 3.0, 9.0),
         }
+        if stage.disk:
+            disk = DiskTrouble(stage.disk, stage.database, stage.journal, plan.random("fillings"))
+            self._lanes["disk"] = (disk.decks(), 3.0, 9.0)
+        if plan.ground.is_postgresql:
+            database = DatabaseTrouble(stage.servers, stage.journal, plan)
+            slow = max(1.0, stage.start_s / 2)  # or nothing comes up between two outages
+            self._lanes["database"] = (database.decks(), 1.0 * slow, 4.0 * slow)
+        if plan.ground.has_redis:
+            queue = QueueTrouble(stage.servers.redis, stage.journal, plan.random("forgetting"))
+            self._lanes["queue"] = (queue.decks(), 0.5, 2.0)
         self.count = 0
         self.latest = "none"
 
@@ -48,7 +57,7 @@ class Trouble:
 
     async def _lane(self, name: str, decks: list[Deck], least: float, most: float, until: asyncio.Event) -> None:
         random = self._plan.random(name)
-        for title, card in _dealt(decks, random):
+        for title, card in dealt(decks, random):
             try:
                 await asyncio.wait_for(until.wait(), random.uniform(least, most))
             except TimeoutError:
@@ -137,28 +146,12 @@ class Trouble:
         await asyncio.sleep(random.uniform(2, 5))
         clock.set_right()
 
-    def _disk(self) -> list[Deck]:
-        random = self._plan.random("fillings")
-        return [
-            {"disk full, fresh log": lambda: self._fill(random, fresh_log=True)},
-            {"disk full": lambda: self._fill(random, fresh_log=False)},
-        ]
-
-    async def _fill(self, random: Random, *, fresh_log: bool) -> None:
-        disk, database = self._stage.disk, self._stage.database
-        self._stage.journal.note(event="disk_filling")
-        taken = await asyncio.to_thread(disk.fill, database, fresh_log=fresh_log)
-        self._stage.journal.note(event="disk_full", taken=taken, log=log_bytes(self._stage))
-        await asyncio.sleep(random.uniform(1.0, 4.0))
-        disk.free()
-        self._stage.journal.note(event="disk_free", log=log_bytes(self._stage))
-
 
 async def reset_mark(stage: Stage) -> None:
     """Reset the host's clock mark, as an operator does whose clock has been fast and is right again.
 
     Raises:
-        Stuck: it failed again and again, although the disk cannot have been full all the time.
+        Stuck: it failed again and again, although the store cannot have been away all the time.
     """
     for left in reversed(range(RESETS)):
         stage.host_clock.note_reset()
@@ -170,24 +163,3 @@ async def reset_mark(stage: Stage) -> None:
             await asyncio.sleep(1.0)
         else:
             return
-
-
-def log_bytes(stage: Stage) -> int:
-    """Return how large the store's write-ahead log is."""
-    log = stage.database.with_name("wakegate.db-wal")
-    return log.stat().st_size if log.exists() else 0
-
-
-def _dealt(decks: list[Deck], random: Random) -> Iterator[tuple[str, Card]]:
-    """Deal one card of every deck in each round, in any order, and none of a deck again before all of it came."""
-    left: dict[int, list[str]] = {}
-    while True:
-        round_of = list(decks)
-        random.shuffle(round_of)
-        for deck in round_of:
-            titles = left.setdefault(id(deck), [])
-            if not titles:
-                titles += deck
-                random.shuffle(titles)
-            title = titles.pop()
-            yield title, deck[title]

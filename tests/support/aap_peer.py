@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import socket
+import ssl
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -87,9 +89,11 @@ class Peer:
         return web.json_response(known)
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[Served]:
-        """Serve on a free port of loopback."""
-        async with http_server(self.answer) as served:
+    async def serving(
+        self, *, bound: socket.socket | None = None, tls: ssl.SSLContext | None = None
+    ) -> AsyncIterator[Served]:
+        """Serve on a free port of loopback, unless said otherwise; see `http_server`."""
+        async with http_server(self.answer, bound=bound, tls=tls) as served:
             self.url = served.url
             yield served
 

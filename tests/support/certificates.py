@@ -16,12 +16,12 @@ def certificate(folder: Path, *, ends_in: timedelta = timedelta(days=1), host: s
     Args:
         folder: where.
         ends_in: from now on, so long it is good; less than nothing for one that has ended.
-        host: the name that it is for, instead of 127.0.0.1.
+        host: the name or the address that it is for, instead of 127.0.0.1.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "receiver.test")])
     now = datetime.now(UTC)
-    owner = x509.IPAddress(ip_address("127.0.0.1")) if host is None else x509.DNSName(host)
+    owner = _owner(host or "127.0.0.1")
     chain = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -43,3 +43,10 @@ def certificate(folder: Path, *, ends_in: timedelta = timedelta(days=1), host: s
     )
     (folder / "tls.key").chmod(0o600)
     return folder / "tls.crt", folder / "tls.key"
+
+
+def _owner(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

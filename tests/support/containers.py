@@ -4,6 +4,7 @@ An image's `RUN` lines run as root there; a container sees its own volumes and s
 written, runs as its user without capabilities, and executes the very entry point and command.
 """
 
+import functools
 import json
 import shlex
 from collections.abc import Mapping
@@ -108,8 +109,9 @@ class _Strict(yaml.SafeLoader):
         return mapping
 
 
+@functools.cache
 def documents(path: Path) -> list[dict[str, Any]]:
-    """The documents of a YAML file."""
+    """The documents of a YAML file; nobody changes them."""
     return list(yaml.load_all(path.read_text(encoding="utf-8"), _Strict))
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import aiohttp
 
+from support import warm
 from support.ports import free_port
 from support.processes import clean_environment
 from wakegate_receiver.service import receiving
@@ -229,8 +230,8 @@ async def process_in(
 ) -> AsyncIterator[tuple[Site, asyncio.subprocess.Process]]:
     """Run a receiver over a folder that `control_process` has made."""
     environment = dict(environment or _environment(folder, tcp=False))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _RECEIVER, cwd=folder, env=clean_environment() | environment,
+    process = await warm.start(
+        "receiver", cwd=folder, env=clean_environment() | environment,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None
@@ -245,17 +246,6 @@ async def process_in(
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.communicate()
-
-
-_RECEIVER = """
-import gc; gc.disable()
-from wakegate_receiver import run
-from wakegate_schema.logs import configure
-from wakegate_schema.settings import load_settings
-gc.freeze(); gc.enable()
-configure("json")
-run(load_settings(), ready=lambda url: print(url, flush=True))
-"""
 
 
 def _prepare(

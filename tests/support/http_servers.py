@@ -1,6 +1,8 @@
 """Servers on loopback for tests of what goes out: real HTTP, and bytes that are none."""
 
 import asyncio
+import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -32,8 +34,16 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def http_server(handler: Handler) -> AsyncIterator[Served]:
-    """Run one handler for every method and path, keeping what arrives."""
+async def http_server(
+    handler: Handler, *, bound: socket.socket | None = None, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Served]:
+    """Run one handler for every method and path, keeping what arrives.
+
+    Args:
+        handler: answers.
+        bound: where it listens, instead of a free port of loopback.
+        tls: for https.
+    """
     served = Served("")
 
     async def keep(request: web.BaseRequest) -> web.StreamResponse:
@@ -44,9 +54,10 @@ async def http_server(handler: Handler) -> AsyncIterator[Served]:
     server = web.Server(keep, access_log=None)
     runner = web.ServerRunner(server, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.SockSite(runner, bound, ssl_context=tls) if bound else web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()
-    served.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    host, port = runner.addresses[0][:2]
+    served.url = f"{'https' if tls else 'http'}://{host}:{port}"
     try:
         yield served
     finally:

@@ -89,8 +89,10 @@ def sql_writers(column: str) -> set[str]:
 
 
 def _sql() -> str:
-    folder = resources.files("wakegate_schema").joinpath("sql", "sqlite")
-    return "\n".join(file.read_text() for file in folder.iterdir() if file.name.endswith(".sql"))
+    """Every block of SQL: what both databases share, and each one's own."""
+    shared = resources.files("wakegate_schema").joinpath("sql")
+    folders = (shared, shared.joinpath("sqlite"), shared.joinpath("postgresql"))
+    return "\n".join(file.read_text() for folder in folders for file in folder.iterdir() if file.name.endswith(".sql"))
 
 
 class _Source:

@@ -1,6 +1,7 @@
 """The compose file and the Kubernetes manifests, read as what runs."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from support.containers import DEPLOY, Container, Image, documents
@@ -10,9 +11,9 @@ COMPOSE = DEPLOY / "compose.yaml"
 CREDENTIALS = "/run/credentials"
 
 
-def manifests() -> Iterator[dict[str, Any]]:
+def manifests(folder: Path = KUBERNETES) -> Iterator[dict[str, Any]]:
     """Every Kubernetes object but the kustomization."""
-    for path in sorted(KUBERNETES.glob("*.yaml")):
+    for path in sorted(folder.glob("*.yaml")):
         if path.name != "kustomization.yaml":
             yield from documents(path)
 
@@ -61,9 +62,9 @@ def pod_container(name: str, image: Image, volumes: dict[str, str]) -> Container
     )
 
 
-def services() -> dict[str, dict[str, Any]]:
-    """The compose file's services."""
-    (document,) = documents(COMPOSE)
+def services(compose: Path = COMPOSE) -> dict[str, dict[str, Any]]:
+    """A compose file's services."""
+    (document,) = documents(compose)
     found: dict[str, dict[str, Any]] = document["services"]
     return found
 
@@ -73,13 +74,18 @@ def service_secrets(service: dict[str, Any]) -> dict[str, str]:
     return {each["target"]: each["source"] for each in service.get("secrets", ())}
 
 
-def service_container(name: str, image: Image, volumes: dict[str, str], secrets: dict[str, str]) -> Container:
+def service_container(
+    name: str, image: Image, volumes: dict[str, str], secrets: dict[str, str], compose: Path = COMPOSE
+) -> Container:
     """A service's container, with these folders for its volumes and these files for its secrets."""
-    service = services()[name]
+    service = services(compose)[name]
     uid, gid = map(int, service["user"].split(":"))
     mounted = [each.split(":")[:2] for each in service.get("volumes", ())]
     mounts = {target: volumes[source] for source, target in mounted}
     mounts |= dict.fromkeys(service.get("tmpfs", ()), volumes["scratch"])
     mounts |= {target: secrets[source] for target, source in service_secrets(service).items()}
     capabilities, environment = tuple(service.get("cap_add", ())), service["environment"]
-    return Container(image, uid, gid, capabilities=capabilities, environment=environment, mounts=mounts)
+    return Container(
+        image, uid, gid, capabilities=capabilities, environment=environment, mounts=mounts,
+        arguments=tuple(service["command"]) if "command" in service else None,
+    )  # fmt: skip

@@ -1,6 +1,10 @@
 """Loopback ports that nobody uses now, for processes that must be told one before they start."""
 
+import random
 import socket
+
+_GIVEN = range(10_000, 32_768)
+"""Below those that the system gives to whoever asks for none: nobody takes one of these by chance."""
 
 
 def free_port() -> int:
@@ -18,3 +22,16 @@ def free_ports(count: int) -> list[int]:
     finally:
         for each in held:
             each.close()
+
+
+def lasting_port() -> int:
+    """One that stays free while a server takes its time to start, and while it is down to be started again."""
+    while True:
+        port = random.choice(_GIVEN)
+        with socket.socket() as held:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                held.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port

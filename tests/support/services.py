@@ -7,6 +7,7 @@ import signal
 import ssl
 import sys
 import time
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from support import warm
 from support.aap_peer import Peer
 from support.deliveries import Delivery, Sender
 from support.processes import clean_environment
@@ -86,6 +88,10 @@ class Site:
             "WAKEGATE_CONTROL": str(self.settings.control_address),
         }
         with self._receiver_log.open("ab") as log:
+            if not prefix:
+                return await warm.start(
+                    "receiver", env=kept | environment | changes, cwd=self.worker.directory, stdout=PIPE, stderr=log
+                )
             return await asyncio.create_subprocess_exec(
                 *prefix, sys.executable, "-c", RECEIVER, env=kept | environment | changes, cwd=self.worker.directory,
                 stdout=asyncio.subprocess.PIPE, stderr=log,
@@ -192,8 +198,10 @@ async def pulse(site: Site) -> AsyncIterator[list[float]]:
     """Ask `/healthz` again and again during the block; gives how long each answer took, in seconds."""
     waits: list[float] = []
 
+    over = False
+
     async def feel() -> None:
-        while True:
+        while not over:
             began = time.monotonic()
             status, _ = await site.ask("/healthz")
             assert status == 200
@@ -204,10 +212,8 @@ async def pulse(site: Site) -> AsyncIterator[list[float]]:
     try:
         yield waits
     finally:
-        task.cancel()
-        await asyncio.wait([task])
-        if not task.cancelled():
-            task.result()
+        over = True  # what was asked is answered, and counts
+        await task
 
 
 async def until_true(holds: Callable[[], Awaitable[bool] | bool], seconds: float = PATIENCE_S) -> None:

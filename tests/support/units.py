@@ -41,12 +41,13 @@ def program(name: str) -> str:
 
 
 class Unit:
-    """A unit file: every value of every setting, in order."""
+    """A unit file with its drop-ins: every value of every setting, in order."""
 
     def __init__(self, name: str, folder: Path = FOLDER) -> None:
         self.name = name
         self._values: dict[str, list[str]] = {}
-        for line in (folder / name).read_text().splitlines():
+        files = [folder / name, *sorted((folder / f"{name}.d").glob("*.conf"))]
+        for line in "".join(file.read_text() for file in files).splitlines():
             setting, equals, value = line.partition("=")
             if equals and not line.startswith(("#", ";")):
                 self._values.setdefault(setting, []).append(value)
@@ -232,7 +233,7 @@ class Manager:
             "directory": unit.one("WorkingDirectory"),
             "syscalls": unit.syscalls,
             "no_wx": unit.all("MemoryDenyWriteExecute") == ["yes"],
-            "no_network": unit.all("PrivateNetwork") == ["yes"],
+            "no_network": unit.all("PrivateNetwork")[-1:] == ["yes"],
             "writable": unit.one("ReadWritePaths").split(),
         }
         path = self.machine.outside(f"/run/{unit.name}.json")

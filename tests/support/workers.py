@@ -3,14 +3,13 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support import worker_tools
+from support import warm, worker_tools
 from support.desk import Desk, new_id
 from support.processes import clean_environment
 from wakegate_schema import clock
@@ -24,12 +23,6 @@ from wakegate_worker.service import running
 
 TOKEN = "tok-PLANTED-secret-1234567890"
 SETTLED = RESOLVED | {State.IN_DOUBT}
-PROGRAM = (
-    "import gc; gc.disable();"
-    "import uvloop; from wakegate_schema import logs; from wakegate_schema.settings import load_settings;"
-    "from wakegate_worker.service import serve; gc.freeze(); gc.enable();"
-    "logs.configure('json'); uvloop.run(serve(load_settings(None)))"
-)
 
 
 @dataclass
@@ -157,9 +150,7 @@ class WorkerDesk:
         environment = {name: value for name, value in environment.items() if value}
         with (self.directory / f"worker-{new_id()}.log").open("wb") as file:
             to = output or file.fileno()
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", PROGRAM, env=environment, cwd=self.directory, stderr=to, stdout=to
-            )
+            process = await warm.start("worker", env=environment, cwd=self.directory, stderr=to, stdout=to)
         try:
             yield process
         finally:

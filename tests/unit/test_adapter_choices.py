@@ -11,11 +11,13 @@ import pytest
 from support.desk import new_id
 from wakegate_adapter import CallRefused, InstanceUnclear, NotConfigured
 from wakegate_adapter.callee import check_failures, check_fits
-from wakegate_adapter.location import TOKEN_FILE, Control, Database, find
+from wakegate_adapter.location import TOKEN_FILE, Control, find
 from wakegate_schema.addresses import Address
 from wakegate_schema.calls.choosing import choose
+from wakegate_schema.queue import QueueLocation
 from wakegate_schema.records import Instance
 from wakegate_schema.secret_files import SecretFileError
+from wakegate_schema.store.location import StoreLocation
 
 
 def an_instance(name: str, state: Any = "active", provider: str = "https://one.example") -> Instance:
@@ -25,24 +27,35 @@ def an_instance(name: str, state: Any = "active", provider: str = "https://one.e
 
 def test_a_path_and_a_url_name_the_same_store(tmp_path: Path) -> None:
     path = tmp_path / "wakegate.db"
-    assert find(path, {}) == find(str(path), {}) == find(f"sqlite:///{path}", {}) == Database(f"sqlite:///{path}")
+    assert find(path, {}) == find(str(path), {}) == find(f"sqlite:///{path}", {}) == StoreLocation(f"sqlite:///{path}")
 
 
 def test_a_relative_path_is_fixed_where_the_process_stands_now() -> None:
-    assert find("some.db", {}) == Database(f"sqlite:///{Path.cwd()}/some.db")
+    assert find("some.db", {}) == StoreLocation(f"sqlite:///{Path.cwd()}/some.db")
     assert find("some.sock", {}) == Control(Path.cwd() / "some.sock", None)
 
 
 def test_the_argument_comes_before_the_environment() -> None:
     environment = {"WAKEGATE_CONTROL": "x.sock", "WAKEGATE_DATABASE": "sqlite:////b.db"}
-    assert find("/a.db", environment) == Database("sqlite:////a.db")
+    assert find("/a.db", environment) == StoreLocation("sqlite:////a.db")
     assert find("/a.sock", environment) == Control(Path("/a.sock"), None)
 
 
 def test_the_environment_names_the_control_socket_before_the_store() -> None:
-    assert find(None, {"WAKEGATE_DATABASE": "sqlite:////b.db"}) == Database("sqlite:////b.db")
+    assert find(None, {"WAKEGATE_DATABASE": "sqlite:////b.db"}) == StoreLocation("sqlite:////b.db")
     environment = {"WAKEGATE_CONTROL": "/run/wakegate/control", "WAKEGATE_DATABASE": "sqlite:////b.db"}
     assert find(None, environment) == Control(Path("/run/wakegate/control"), None)
+
+
+def test_whoever_opens_the_store_rings_the_queue_that_the_environment_names() -> None:
+    environment = {"WAKEGATE_QUEUE": "redis://r/1", "WAKEGATE_QUEUE_PASSWORD_FILE": "/p", "WAKEGATE_POOL": "gpu"}
+    assert find("b.db", environment) == StoreLocation(
+        f"sqlite:///{Path('b.db').absolute()}", queue=QueueLocation("redis://r/1", Path("/p"), "gpu")
+    )
+    for name, value in (("QUEUE", "redis://:s3cret@r"), ("POOL", "no pool"), ("QUEUE_PASSWORD_FILE", "s3cret" * 8)):
+        with pytest.raises(NotConfigured, match=f"^WAKEGATE_{name}: ") as refused:
+            find("b.db", {f"WAKEGATE_{name}": value})
+        assert "s3cret" not in str(refused.value)
 
 
 def test_a_path_where_a_socket_is_names_the_control_api_whatever_its_name(tmp_path: Path) -> None:
@@ -91,11 +104,12 @@ def test_without_any_word_the_error_says_what_to_set() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "postgresql://db/wakegate", "http://127.0.0.1:8080", "sqlite:///", "sqlite://x.db"]
+    "url", ["", "postgresql://me:s3cret@db/wakegate", "postgres://db/wakegate", "http://127.0.0.1:8080", "sqlite:///", "sqlite://x.db"]
 )
 def test_an_unusable_database_is_refused_by_the_variables_name(url: str) -> None:
-    with pytest.raises(NotConfigured, match=r"^WAKEGATE_DATABASE: "):
+    with pytest.raises(NotConfigured, match=r"^WAKEGATE_DATABASE: ") as refused:
         find(None, {"WAKEGATE_DATABASE": url})
+    assert "s3cret" not in str(refused.value)
 
 
 def test_the_only_instance_in_use_need_not_be_named() -> None:

@@ -63,8 +63,8 @@ def test_text_is_cut_where_it_is_longest() -> None:
 
 
 def test_a_problem_stands_where_the_reason_would() -> None:
-    _, line = drawn([row(reason="approved", problem="tool_unknown")], PIPE)
-    assert line.endswith("tool_unknown")
+    _, line = drawn([row(reason="approved", problem="no_thread")], PIPE)
+    assert line.endswith("no_thread")
 
 
 def test_what_is_not_known_is_a_dash() -> None:

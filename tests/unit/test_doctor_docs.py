@@ -14,8 +14,10 @@ from wakegate_console.doctor import (
     clock,
     instances,
     keys,
+    postgresql,
     provider,
     public_url,
+    queue,
     settings,
     store,
     users,
@@ -28,7 +30,8 @@ from wakegate_receiver.answers import ANSWERS
 PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(\w+\.\w+)` \| (.+?) \| (.+) \|$", PAGE, flags=re.MULTILINE)
 AREAS = {
-    "settings": settings, "keys": keys, "users": users, "clock": clock, "store": store, "instances": instances,
+    "settings": settings, "keys": keys, "users": users, "clock": clock, "store": store, "postgresql": postgresql,
+    "queue": queue, "instances": instances,
     "provider": provider, "url": public_url,
 }  # fmt: skip
 VERDICTS = {"note", "warning", "problem"}
@@ -79,7 +82,7 @@ def test_every_verdict_of_a_check_is_explained_and_none_that_it_cannot_give(chec
     if check.name == "url.tls":
         assert text == "as `provider.certificate`"
         return
-    if check.name == "store.file":
+    if check.name in ("store.file", "postgresql.reach"):
         given |= {"problem"}  # what the look at the store has found
     assert set(re.findall(r"\*\*(note|warning|problem)\*\*", text)) == given
 

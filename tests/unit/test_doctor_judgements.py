@@ -60,10 +60,18 @@ def test_room(free: int, files: int | None, verdict: str) -> None:
     assert store.judge_room(free, files, Path("/somewhere")).verdict == verdict
 
 
-@pytest.mark.parametrize(("applied", "verdict"), [({1, 2, 3}, "ok"), ({1, 2}, "problem"), ({1, 2, 3, 4}, "problem"),
+@pytest.mark.parametrize(("applied", "verdict"), [({1, 2, 3}, "ok"), ({1, 2}, "problem"), ({1, 2, 3, 4}, "note"),
                                                   (set(), "problem")])  # fmt: skip
 def test_migrations(applied: set[int], verdict: str) -> None:
-    assert store.judge_migrations(frozenset(applied), frozenset({1, 2, 3})).verdict == verdict
+    for by_themselves in (True, False):
+        said = store.judge_migrations(frozenset(applied), frozenset({1, 2, 3}), None, by_themselves=by_themselves)
+        assert said.verdict == verdict
+        assert (said.do.startswith("restart the services")) == (by_themselves and verdict == "problem")
+
+
+def test_a_migration_that_shuts_this_program_out() -> None:
+    said = store.judge_migrations(frozenset({1, 2, 3, 4}), frozenset({1, 2, 3}), 4)
+    assert (said.verdict, said.do) == ("problem", "upgrade this one")
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,15 @@ from prometheus_client import CollectorRegistry
 
 from wakegate_receiver.metrics.gauges import Gauges, StoreLook
 from wakegate_receiver.metrics.measures import Measures
-from wakegate_schema.records import Census, Instance, Timing
+from wakegate_schema.queue import QueueState
+from wakegate_schema.records import Census, Instance, MissingTool, Timing
 from wakegate_schema.states import State
 
 TEXT = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `(wakegate_\w+)` \| ([^|]*) \|", TEXT, flags=re.MULTILINE))
 INSTANCE = Instance("https://p.example", "i", "desk", "active", None, "webhook", b"sealed", 7, 1)
-LOOK = StoreLook(10, Census({}, {}, 0, 0, None, {}), (INSTANCE,), 0, 1, 0.0)
+MISSING = (MissingTool("ship", "1", 3),)
+LOOK = StoreLook(10, Census({}, {}, 0, 0, None, {}), (INSTANCE,), 0, 1, 0.0, {"default": 2}, MISSING)
 
 
 def families() -> dict[str, tuple[str, set[str]]]:
@@ -21,7 +23,7 @@ def families() -> dict[str, tuple[str, set[str]]]:
     registry = CollectorRegistry()
     measures = Measures(registry)
     measures.told(Timing(1, None, State.DENIED, None, None, None))
-    gauges = Gauges({"wrong_signature": 1}, lambda: 0, "1")
+    gauges = Gauges({"wrong_signature": 1}, lambda: 0, "1", lambda: QueueState(1, 1, {"redis_full": 1}, False))
     gauges.look = LOOK
     registry.register(gauges)
     return {

@@ -3,11 +3,12 @@
 import pytest
 
 from wakegate_schema.store import migrations
-from wakegate_schema.store.queries import load, rows, statements
+from wakegate_schema.store.dialects import SQLITE
+from wakegate_schema.store.queries import load_store, rows, statements
 
 
 def test_every_block_has_a_name_of_its_own() -> None:
-    queries = load("wakegate_schema", "sql/sqlite")
+    queries = load_store(SQLITE)
     assert queries["probe"] == "UPDATE probe SET writes = writes + 1"
     assert not any(text.rstrip().endswith(";") or not text for text in queries.values())
 

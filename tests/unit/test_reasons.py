@@ -20,8 +20,9 @@ from wakegate_schema import outcome_texts
 from wakegate_schema.calls import refusal
 from wakegate_schema.sealing import CannotUnseal
 from wakegate_schema.states import OLDER_EPOCH, State
+from wakegate_schema.store.copying import COPIED
 from wakegate_schema.store.errors import InvariantViolated, NotAllowed, UnstorableValue
-from wakegate_schema.store.restore import RESTORED
+from wakegate_schema.store.sqlite.restore import RESTORED
 from wakegate_schema.store.verbs import epochs
 from wakegate_worker import backoff, outbound, wake_sender
 from wakegate_worker.aap_answers import KNOWN_REJECTIONS
@@ -112,7 +113,7 @@ CODE = {
     "instance `parked`": {CredentialRefused.reason},
     "registration": set(views._MISSING.values()),
     "transition": {epochs.RELEASED},
-    "epoch": {RESTORED, *re.findall(r"VALUES \(1, '(\w+)'", migration("0002"))},
+    "epoch": {RESTORED, COPIED, epochs.PROMOTED, *re.findall(r"VALUES \(1, '(\w+)'", migration("0002"))},
 }
 
 

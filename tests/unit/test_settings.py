@@ -185,11 +185,26 @@ WRONG = [
     ("DATABASE", "sqlite:///:memory:", "sqlite:///FILE"),
     ("DATABASE", "sqlite:///x.db?mode=ro", "sqlite:///FILE"),
     ("DATABASE", "sqlite:////tmp", "not a directory"),
-    ("DATABASE", "postgresql://localhost/x", "not in this version"),
+    ("DATABASE", "postgres://localhost/x", "postgresql://USER@HOST:PORT/DATABASE"),
+    ("DATABASE", "postgresql+psycopg://localhost/x", "postgresql://USER@HOST:PORT/DATABASE"),
+    ("DATABASE", "postgresql:x", "postgresql://USER@HOST:PORT/DATABASE"),
+    ("DATABASE", "postgresql://localhost", "must end with the database's name"),
+    ("DATABASE", "postgresql://localhost/", "must end with the database's name"),
+    ("DATABASE", "postgresql://localhost/x#y", "must end with the database's name"),
+    ("DATABASE", "postgresql://me:s3cret@localhost/x", "WAKEGATE_DATABASE_PASSWORD_FILE"),
+    ("DATABASE", "postgresql://:s3cret@localhost/x", "WAKEGATE_DATABASE_PASSWORD_FILE"),
+    ("DATABASE", "postgresql://a@b:s3cret@localhost/x", "WAKEGATE_DATABASE_PASSWORD_FILE"),
+    ("DATABASE", "postgresql://localhost/x?password=s3cret", "WAKEGATE_DATABASE_PASSWORD_FILE"),
+    ("DATABASE", "postgresql://localhost/x?sslmode=require&pass%77ord=s3cret", "WAKEGATE_DATABASE_PASSWORD_FILE"),
+    ("DATABASE", "postgresql://localhost/x?sslpassword=s3cret", "must not hold a secret"),
+    ("DATABASE", "postgresql://localhost/x?oauth_client_secret=s3cret", "must not hold a secret"),
+    ("DATABASE_PASSWORD_FILE", "whsec_c2VjcmV0LW9mLXRoZS10ZXN0", "looks like a secret"),
     ("DATABASE", "mysql://localhost/x", "sqlite:///FILE"),
     ("PROVIDER_DATABASE", "sqlite:///wakegate.db", "a store of its own"),
     ("PROVIDER_DATABASE", "sqlite:///./wakegate.db", "a store of its own"),
-    ("QUEUE", "redis://localhost", "not in this version"),
+    ("QUEUE", "redis://:s3cret@localhost", "WAKEGATE_QUEUE_PASSWORD_FILE"),
+    ("QUEUE", "redis+cluster://localhost", "RQ cannot work on one"),
+    ("POOL", "big machines", "letters, digits"),
     ("QUEUE", "memory", "must be embedded"),
     ("LISTEN", ":8080", "host:port"),
     ("LISTEN", "8080", "host:port"),
@@ -267,11 +282,31 @@ def test_a_wrong_setting_stops_the_start_by_its_name(name: str, value: str, expe
     assert found[0].startswith(f"WAKEGATE_{named}: ")
     assert expected in found[0]
     assert found[0].isprintable()
+    assert "s3cret" not in found[0]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://localhost/x",
+        "postgresql:///x",
+        "postgresql:///x?host=/run/postgresql&port=5433",
+        "postgresql://wakegate@db.example.com:5432/wakegate?sslmode=verify-full&sslrootcert=/etc/ssl/db.pem",
+        "postgresql://wakegate@one:5432,two:5432/wakegate?target_session_attrs=read-write",
+        "postgresql://wakegate@[::1]:5432/wakegate",
+        "postgresql://wakegate@h/w?options=-csearch_path%3Dcalls",
+        "postgresql://wakegate@h/w?passfile=/etc/wakegate/pgpass",
+        "postgresql://user%3Aname@h/w",
+    ],
+)
+def test_a_url_of_postgresql_is_taken_as_it_is(url: str) -> None:
+    assert load_settings(environ={"WAKEGATE_DATABASE": url}).database == url
 
 
 def test_only_plain_paths_and_tables_have_no_wrong_value_in_this_table() -> None:
     assert set(Settings.model_fields) - {name.lower() for name, _, _ in WRONG} == {
         "wake_secret_file",
+        "queue_password_file",
         "provider_key_file",
         "provider_provisioner_token_file",
         "refusals_file",

@@ -93,3 +93,11 @@ def test_what_is_no_longer_in_doubt_is_forgotten() -> None:
     watch.now += LEASE_S
     watch.silence.keep(())
     assert watch.left(None) == LEASE_S
+
+
+def test_others_with_a_longer_lease_are_waited_for_by_theirs() -> None:
+    watch = Watch()
+    watch.silence.expect(2 * LEASE_S)
+    assert watch.left(None) == 2 * LEASE_S
+    watch.go_on(2 * LEASE_S - 1)
+    assert watch.left(None) == pytest.approx(1.0)

@@ -49,5 +49,5 @@ def test_only_the_clock_reads_the_wall_clock() -> None:
     assert set(users_of(WALL_CLOCKS | {"time.time", "datetime.now", "datetime.today", "date.today"})) == {
         "schema/wakegate_schema/clock.py",
         "schema/wakegate_schema/harness_tables.py",
-        "schema/wakegate_schema/store/file.py",
+        "schema/wakegate_schema/store/sqlite/file.py",
     }

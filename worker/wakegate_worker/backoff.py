@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Final
 
 from wakegate_schema import timestamps
-from wakegate_schema.clock import DAY, MINUTE, SECOND
+from wakegate_schema.clock import MINUTE, SECOND
 from wakegate_schema.records import Delivery, Execution
+from wakegate_schema.states import GIVE_UP_AFTER
 
 BASE_S: Final = 1.0
 CAP_S: Final = 900.0
@@ -18,7 +19,6 @@ LONG_POLL_S: Final = 30.0
 WEBHOOK_LOOKS: Final = (1 * MINUTE, 5 * MINUTE, 30 * MINUTE, 60 * MINUTE)
 AFTER_DEADLINE: Final = 10 * SECOND
 AFTER_NOTIFICATION: Final = (1 * SECOND, 2 * SECOND, 4 * SECOND)
-GIVE_UP_AFTER: Final = 8 * DAY
 
 
 def delay_s(tries: int, random: Callable[[], float], *, base_s: float = BASE_S, cap_s: float = CAP_S) -> float:

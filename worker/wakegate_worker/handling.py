@@ -7,7 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from wakegate_schema.records import Closing, Execution, Instance
-from wakegate_schema.states import State
+from wakegate_schema.states import GIVE_UP_AFTER, NO_WORKER_HAS_THE_TOOL, State
 from wakegate_schema.store import Store, StoreError, StoreUnavailable
 from wakegate_schema.wake_targets import NONE
 from wakegate_worker.backoff import after_store_failure, again_at, delay_s, give_up_at
@@ -92,8 +92,13 @@ class Handler:
             tries += 1
 
     async def _handle(self, execution: Execution) -> None:
-        if execution.problem is not None and self._now() >= give_up_at(execution):
-            await self._give_up(execution, execution.problem, sent=execution.state is not State.SAVED)
+        can_begin = self._submission.can_begin(execution)
+        problem = execution.problem if can_begin else NO_WORKER_HAS_THE_TOOL
+        if problem is not None and self._now() >= give_up_at(execution):
+            await self._give_up(execution, problem, sent=execution.state is not State.SAVED)
+            return
+        if not can_begin:
+            await self._leave(execution)
             return
         instance = await self._store.instance(execution.provider, execution.instance_id)
         try:
@@ -106,6 +111,11 @@ class Handler:
             await self._again(execution, error, sent=execution.state is not State.SAVED)
         except DecisionError as error:
             await self._again(execution, error)
+
+    async def _leave(self, execution: Execution) -> None:
+        """Leave a call that was never submitted to a worker that has its tool; `Orphans` find it when it is over."""
+        due_at = min(self._now(), give_up_at(execution) - GIVE_UP_AFTER)
+        await self._resumption.release(execution, due_at, NO_WORKER_HAS_THE_TOOL, pass_on=True)
 
     async def _advance(self, execution: Execution, instance: Instance) -> None:
         source = self._sources.of(instance)

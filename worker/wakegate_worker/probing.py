@@ -62,6 +62,7 @@ class Probing:
         self._tools = {name: tool for name, tool in tools.items() if tool.probe is not None}
         self._threads = Threads(THREADS)
         self._alive = alive
+        self._lease_s = lease_s
         self._silence = Silence(lease_s=lease_s)
         self._now = now
         self._woken = woken
@@ -76,6 +77,7 @@ class Probing:
         """Ask about every execution in doubt that is due to be asked about; return seconds until the next is."""
         if not self._tools:
             return None
+        self._silence.expect(max(self._lease_s, await self._store.longest_lease_seconds()))
         after, next_at, seen = 0, None, set()
         self._watching = False
         while page := await self._store.in_doubt(after):

@@ -85,14 +85,15 @@ class Pump(Generic[_Item]):
             return
         items = await self._take(room)
         for item in items:
-            self._begin(item)
+            self.begin(item)
         if not items:
             await asyncio.sleep(PAUSE_AFTER_NOTHING_S)
         if len(items) < room:
             with self._stop.interruptible():
                 await self._wait()
 
-    def _begin(self, item: _Item) -> None:
+    def begin(self, item: _Item) -> None:
+        """Work on one that was taken, in a slot of its own."""
         self._slots.take()
         task = asyncio.get_running_loop().create_task(self._work(item))
         self._tasks.add(task)

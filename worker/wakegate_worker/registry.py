@@ -119,6 +119,12 @@ def tool(
     return register
 
 
+def has_tool(tools: Mapping[str, Tool], name: str, version: str | None) -> bool:
+    """Return whether the tool that a call names is among these, at the version that the call declares, if any."""
+    found = tools.get(name)
+    return found is not None and version in (None, "", found.version)
+
+
 def tool_of(value: object) -> Tool | None:
     """Return the tool that a function was made, if it was."""
     found = vars(value).get(_ATTRIBUTE) if inspect.isfunction(value) else None

@@ -17,6 +17,7 @@ from wakegate_schema.states import OLDER_EPOCH
 from wakegate_schema.store import Store, open_store
 from wakegate_schema.store.group_commit import PATIENCE_S
 from wakegate_schema.watchdog import watched
+from wakegate_worker.hints.opening import open_source
 from wakegate_worker.leaving import leave
 from wakegate_worker.log import log
 from wakegate_worker.outbound import open_session
@@ -154,7 +155,8 @@ async def working(
     key = ServiceKey.worker(settings)
     key.check()
     wake_secrets = ensure_wake_secrets(settings.wake_secret_path)
-    async with await open_store(settings.database, mode="service") as store, open_session() as session:
+    hints = open_source(settings.store.queue)
+    async with await open_store(settings.store, mode="service") as store, open_session() as session:
         worker = Worker(
             store,
             found,
@@ -164,10 +166,11 @@ async def working(
             owner=f"worker-{ids.new()}",
             settings=settings,
             stop=stop,
+            hints=hints,
         )
         await _tell_of_held(store)
-        worker.begin()
         try:
+            await worker.begin()
             yield worker
         finally:
             await leave(worker, stop, leave_within)

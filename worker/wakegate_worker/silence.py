@@ -36,6 +36,10 @@ class Silence:
         self._seen: dict[str, _Seen] = {}
         self._taking_since = self._taken_at = -math.inf
 
+    def expect(self, lease_s: float) -> None:
+        """Say how long a lease is at most, in seconds: others may give signs less often than this worker would."""
+        self._lease_s = lease_s
+
     def store_took(self) -> None:
         """Say that the store has just taken a write; of a gap of more than half a lease nothing is known."""
         now = self._monotonic()

@@ -9,7 +9,7 @@ from typing import Any
 from wakegate_schema.clock import SECOND
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.records import Approval, Execution, Outcome
-from wakegate_schema.states import State
+from wakegate_schema.states import NO_WORKER_HAS_THE_TOOL, State
 from wakegate_schema.store import Store, StoreUnavailable, StoreVanished
 from wakegate_worker.attempt import attempt_of
 from wakegate_worker.boundary import Ending
@@ -20,7 +20,7 @@ from wakegate_worker.keeping import Keeping
 from wakegate_worker.log import log
 from wakegate_worker.outcomes import STILL_RUNNING
 from wakegate_worker.recording import Recorder
-from wakegate_worker.registry import Tool
+from wakegate_worker.registry import Tool, has_tool
 from wakegate_worker.stopping import Interrupted, Stop
 from wakegate_worker.threads import Threads
 from wakegate_worker.tool_run import run_tool
@@ -83,20 +83,16 @@ class Starting:
         """Find out whether this worker can run the call, before anything is spent.
 
         Raises:
-            CannotRunHere: `tool_unknown`, `tool_version_differs`, `arguments_do_not_fit` or `no_thread`.
+            CannotRunHere: `no_worker_has_the_tool` or `no_thread`.
+            ArgumentsDoNotFit: the tool does not take the call's arguments.
         """
-        tool = self._tools.get(execution.tool)
-        if tool is None:
+        if not has_tool(self._tools, execution.tool, execution.tool_version):
+            version = f" at version {execution.tool_version!r}" if execution.tool_version else ""
             raise CannotRunHere(
-                f"no module in WAKEGATE_TOOLS has tool {execution.tool!r}; add the one that has and restart the worker",
-                reason="tool_unknown",
+                f"no living worker has tool {execution.tool!r}{version}; run one with its module in WAKEGATE_TOOLS",
+                reason=NO_WORKER_HAS_THE_TOOL,
             )
-        if execution.tool_version not in (None, tool.version):
-            raise CannotRunHere(
-                f"the call is for version {execution.tool_version!r} of tool {tool.name!r}, and this worker has"
-                f" {tool.version!r}; run a worker that has the other",
-                reason="tool_version_differs",
-            )
+        tool = self._tools[execution.tool]
         arguments = json.loads(execution.arguments or b"{}")
         tool.check_arguments(None, arguments)
         if not tool.is_async and self._threads.full:
@@ -148,10 +144,13 @@ class Starting:
         return started
 
     async def _reread(self, execution: Execution) -> Execution | None:
+        now = self._clock.now()
         try:
-            # A commit into files that were removed meanwhile can be read back and is forgotten all the same: what is
-            # read counts only after a write that is known to have come into the files that have the names now.
-            await self._store.probe()
+            # What can be read back may be forgotten all the same: files that were removed meanwhile, a server that
+            # another one has taken the place of, a commit that no standby has. It counts only after a write that
+            # needs the start, and is itself known to last.
+            if not await self._store.renew(execution.lease, now, now + self._lease_us):
+                return None
             found = await self._store.execution(execution.execution_id)
         except StoreUnavailable:
             return None

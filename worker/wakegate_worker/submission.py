@@ -8,7 +8,7 @@ from wakegate_schema.store import Store
 from wakegate_worker.boundary import Close, Refusal, check, identity_of
 from wakegate_worker.decisions import DecisionSource, Reading
 from wakegate_worker.log import log
-from wakegate_worker.registry import Tool
+from wakegate_worker.registry import Tool, has_tool
 from wakegate_worker.stopping import Stop
 
 
@@ -30,6 +30,14 @@ class Submission:
         self._targets = targets
         self._now = now
         self._stop = stop
+
+    def can_begin(self, execution: Execution) -> bool:
+        """Return whether it may be submitted from here: nobody is asked to approve what nobody can run.
+
+        What was begun goes on everywhere, under its key; and a call that a harness runs needs no tool.
+        """
+        needs_tool = execution.state is State.SAVED and execution.runs == "worker"
+        return not needs_tool or has_tool(self._tools, execution.tool, execution.tool_version)
 
     async def submit(self, execution: Execution, source: DecisionSource) -> tuple[Execution, Reading] | None:
         """Submit a leased execution and attach its request.

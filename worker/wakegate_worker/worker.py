@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 import aiohttp
@@ -12,18 +12,21 @@ from wakegate_schema.records import Execution, Wake
 from wakegate_schema.sealing import Sealer
 from wakegate_schema.settings import Settings
 from wakegate_schema.store import Store
-from wakegate_schema.store.wal import LOOK_EVERY_S, WalWatch
+from wakegate_schema.store.sqlite.wal import LOOK_EVERY_S, WalWatch
 from wakegate_worker import wake_programs
 from wakegate_worker.aap import AapClient
 from wakegate_worker.alarm import ALARM_EVERY_S, Alarm
+from wakegate_worker.attendance import Attendance, registered
 from wakegate_worker.cancelling import Cancelling
 from wakegate_worker.due import DueWait
 from wakegate_worker.exchanges import Exchanges
 from wakegate_worker.handling import Handler
+from wakegate_worker.hints.waiting import HintSource, HintWait
 from wakegate_worker.host_clock import HostClock
 from wakegate_worker.keeping import Keeping
 from wakegate_worker.log import log
 from wakegate_worker.long_polls import LongPolls
+from wakegate_worker.orphans import ORPHANS_EVERY_S, Orphans
 from wakegate_worker.periodic import every
 from wakegate_worker.probing import Probing
 from wakegate_worker.pump import Pump
@@ -67,6 +70,7 @@ class Worker:
         owner: str,
         settings: Settings,
         stop: Stop,
+        hints: HintSource | None = None,
     ) -> None:
         """Take what it works with.
 
@@ -80,8 +84,11 @@ class Worker:
             settings: `worker_concurrency`, `lease_seconds`, `sweep_seconds`, `retention_days` and the names of
                 `wake_targets` are used.
             stop: ends it.
+            hints: where hints come from; None to hear of every commit from the store itself.
         """
         self._store = store
+        self._hints = hints
+        self._settings = settings
         self.tools = tools
         """What it can run, by name."""
         self._owner = owner
@@ -94,7 +101,12 @@ class Worker:
         self._recorder = Recorder(store, now=self._clock.now, woken=self._woken, doubted=self._doubted)
         self._starting = self._make_starting()
         sources = Sources(sealer, functools.partial(AapClient, session))
-        self._executions = self._pump_executions(sources, settings)
+        self._hint_wait: HintWait | None = None
+        slots = Slots(settings.worker_concurrency)
+        self._executions = self._pump_executions(sources, settings, slots)
+        self._orphans = Orphans(store, owner, self._executions, slots, lease_s=self._lease_s, now=self._clock.now)
+        has = {name: tool.version for name, tool in tools.items()}
+        self._attendance = Attendance(store, registered(owner, has, settings, self._clock.now()), now=self._clock.now)
         self._cancels = self._pump_cancels(sources, settings.sweep_seconds)
         self._wakes = self._pump_wakes(sender, settings)
         self._probing = Probing(
@@ -105,11 +117,11 @@ class Worker:
             now=self._clock.now,
             woken=self._woken,
         )
-        self._settings = settings
         self._tasks: list[asyncio.Task[None]] = []
 
-    def begin(self) -> None:
-        """Begin to work."""
+    async def begin(self) -> None:
+        """Register and begin to work. Raises `StoreUnavailable`."""
+        await self._attendance.begin()
         wake_programs.tell_of_missing(self._settings.wake_targets.values())
         wakes = (pump.run() for pump in self._wakes)
         work = (self._executions.run(), self._cancels.run(), *wakes, *self._periodic_work())
@@ -120,11 +132,16 @@ class Worker:
         """Bring everything to an end, once a stop was requested. The order matters."""
         # 1. Nothing new: the request has ended every wait, so no more is leased, swept or probed.
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._hints is not None:
+            await self._hints.close()
         # 2. What had not started was broken off by the request too, long polls included, and gives its lease back,
         #    so that another worker takes it over at once. Calls that had started run on, up to the longest timeout
         #    there is; their leases are renewed meanwhile. A second request ends the wait.
         self._tell_of_tools()
-        left = await self._executions.finish(self._longest_timeout + GRACE_S + RECORD_S)
+        left, _ = await asyncio.gather(
+            self._executions.finish(self._longest_timeout + GRACE_S + RECORD_S),
+            self._attendance.drop_tools(RECORD_S),
+        )
         # 3. Cancels were broken off; wakes under way are short, or their programs are ended and they come again.
         await self._cancels.finish(RECORD_S)
         await asyncio.gather(*(pump.finish(RECORD_S) for pump in self._wakes))
@@ -133,6 +150,7 @@ class Worker:
         await self._recorder.finish(RECORD_S)
         # 5. What still runs is left: nobody renews its lease any more, so it becomes in doubt.
         await self._keeping.finish()
+        await self._attendance.end(RECORD_S)
         if left:
             log.error("left running", action="stop", executions=left)
 
@@ -171,8 +189,7 @@ class Worker:
             stop=self._stop,
         )
 
-    def _pump_executions(self, sources: Sources, settings: Settings) -> Pump[Execution]:
-        slots = Slots(settings.worker_concurrency)
+    def _pump_executions(self, sources: Sources, settings: Settings, slots: Slots) -> Pump[Execution]:
         resumption = Resumption(
             self._store,
             self._starting,
@@ -201,13 +218,30 @@ class Worker:
             slots=slots,
             take=self._lease_due,
             handle=handler.handle,
-            wait=DueWait(self._store, self._owner, idle_s=IDLE_S, now=self._clock.now),
+            wait=self._wait_for_due(slots),
             stop=self._stop,
         )
 
+    def _wait_for_due(self, slots: Slots) -> Callable[[], Awaitable[None]]:
+        if self._hints is None:
+            return DueWait(self._store, self._owner, idle_s=IDLE_S, now=self._clock.now)
+        self._hint_wait = HintWait(
+            self._store,
+            self._owner,
+            self._hints,
+            slots=slots,
+            sweep_s=self._settings.sweep_seconds,
+            now=self._clock.now,
+            stop=self._stop,
+        )
+        return self._hint_wait
+
     async def _lease_due(self, limit: int) -> list[Execution]:
         now = self._clock.now()
-        return await self._store.lease_due(self._owner, limit, now, now + round(self._lease_s * SECOND))
+        due = await self._store.lease_due(self._owner, limit, now, now + round(self._lease_s * SECOND))
+        if len(due) == limit and self._hint_wait is not None:
+            self._hint_wait.filled()
+        return due
 
     def _pump_cancels(self, sources: Sources, seconds: float) -> Pump[Execution]:
         cancelling = Cancelling(self._store, sources, now=self._clock.now, stop=self._stop)
@@ -253,6 +287,7 @@ class Worker:
         )
         return [
             every(self._settings.sweep_seconds, "sweep", sweep.sweep, stop=stop),
+            every(max(self._settings.sweep_seconds, ORPHANS_EVERY_S), "orphans", self._orphans.round, stop=stop),
             every(MARK_EVERY_S, "mark", self._mark_clock, stop=stop),
             every(PRUNE_EVERY_S, "prune", sweep.prune, stop=stop),
             every(WARN_EVERY_S, "warn", sweep.warn, stop=stop),
@@ -269,5 +304,5 @@ def stop_seconds(longest_timeout: float) -> float:
     Args:
         longest_timeout: of its tools, seconds.
     """
-    rest = 5 * RECORD_S  # outcomes, cancels, wakes, late words; signs of life and probes are short
+    rest = 6 * RECORD_S  # outcomes, cancels, wakes, late words, its row; signs of life and probes are short
     return longest_timeout + GRACE_S + rest

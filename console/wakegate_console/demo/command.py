@@ -5,7 +5,7 @@ import shlex
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,14 +14,39 @@ from rich.console import Console
 
 from wakegate_console.demo.audience import PLAIN_WIDTH, audience, put
 from wakegate_console.demo.cases import KILLED
+from wakegate_console.demo.elsewhere import Elsewhere, in_schema, prepared
 from wakegate_console.demo.ledger import count_refunds
 from wakegate_console.demo.report import Finding, judge, table
 from wakegate_console.demo.script import Script
 from wakegate_console.demo.stage import DemoFailed, Stage
+from wakegate_console.parameters import SECRET_FILE
 from wakegate_console.text import describe
 from wakegate_schema.errors import WakegateError
+from wakegate_schema.setting_types import is_postgresql, store_url
+from wakegate_schema.setting_types import queue as queue_url
 from wakegate_schema.settings import SettingsError
 from wakegate_schema.store import open_store
+
+
+def _database(_: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
+    """Take the URL of a PostgreSQL; what is SQLite's, the demo makes itself."""
+    if url is None:
+        return None
+    if not is_postgresql(url):
+        problem = "must be postgresql://USER@HOST/DATABASE; without it the store is an SQLite file"
+        raise click.BadParameter(problem, param=parameter)
+    try:
+        in_schema(store_url(url), "any")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=parameter) from None
+    return url
+
+
+def _queue(_: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
+    try:
+        return None if url is None else queue_url(url)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=parameter) from None
 
 
 @click.command()
@@ -31,16 +56,32 @@ from wakegate_schema.store import open_store
     metavar="DIR",
     help="Run in this new or empty directory and keep it; else a temporary one.",
 )
-def demo(keep: Path | None) -> None:
+@click.option(
+    "--database",
+    callback=_database,
+    metavar="URL",
+    help="Keep the store in this PostgreSQL: in a schema of its own, removed at the end. Else in an SQLite file.",
+)
+@click.option("--database-password-file", type=SECRET_FILE, metavar="FILE", help="Holds the password for it.")
+@click.option("--queue", callback=_queue, metavar="URL", help="Carry hints by this Redis. Else the store does it.")
+@click.option("--queue-password-file", type=SECRET_FILE, metavar="FILE", help="Holds the password for it.")
+def demo(
+    keep: Path | None,
+    database: str | None,
+    database_password_file: Path | None,
+    queue: str | None,
+    queue_password_file: Path | None,
+) -> None:
     """Run the whole loop on this machine and check it.
 
     Starts provider, receiver and worker, lets a harness save refund calls, and ends by itself. Exit code 0 only
     if every call ended as it must and every refund happened 0 or 1 times, as it must.
     """
     console = Console(width=None if Console().is_terminal else PLAIN_WIDTH, highlight=False)
-    with _directory(keep) as directory:
+    where = Elsewhere(database, database_password_file, queue, queue_password_file)
+    with prepared(where, keep=keep is not None) as settings, _directory(keep) as directory:
         try:
-            findings = asyncio.run(_perform(directory, console))
+            findings = asyncio.run(_perform(directory, settings, console))
         except asyncio.CancelledError:
             raise click.Abort from None
         effects = count_refunds(directory / "ledger.jsonl")
@@ -50,6 +91,8 @@ def demo(keep: Path | None) -> None:
         if problems:
             raise DemoFailed("\n".join(problems))
         click.echo(f"\n{_afterwards(findings, None if keep is None else directory)}")
+        if keep is not None and where.told():
+            click.echo(where.told())
         refunds = sum(effects.values())
     click.echo(
         f"All {len(findings)} calls ended as they must; {refunds} refunds were made, each once, and none beside them."
@@ -70,15 +113,15 @@ def _afterwards(findings: list[Finding], kept: Path | None) -> str:
     )
 
 
-async def _perform(directory: Path, console: Console) -> list[Finding]:
+async def _perform(directory: Path, settings: Mapping[str, str], console: Console) -> list[Finding]:
     """Play the script, end every process, and return the findings."""
     _cancel_on_signal()
-    stage = Stage(directory)
+    stage = Stage(directory, settings)
     with audience(console) as say:
         try:
             say("starting provider, receiver and worker")
             await stage.open()
-            async with await open_store(stage.settings.database, mode="use") as store:
+            async with await open_store(stage.settings.store, mode="use") as store:
                 script = Script(stage, store, say)
                 await script.play()
                 say("stopping provider, receiver and worker")

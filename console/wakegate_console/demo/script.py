@@ -85,7 +85,7 @@ class Script:
     async def _provision(self) -> None:
         settings = self._stage.settings
         token = load_bearer_token(settings.provider_provisioner_token_path, "the provisioner token")
-        order = Order(self._stage.provider_url, self._stage.webhook_url, "refund-desk", settings.database_path)
+        order = Order(self._stage.provider_url, self._stage.webhook_url, "refund-desk", settings.store.name)
         async with both_keys(settings, self._store) as keys:
             await provision(self._store, keys, order, token, clock.now(), Wait(PATIENCE_S, self._say))
 

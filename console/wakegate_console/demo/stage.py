@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import aiohttp
@@ -12,6 +12,7 @@ import aiohttp
 from wakegate_console.demo import ledger
 from wakegate_console.demo.processes import Processes, clean_environment
 from wakegate_schema.errors import WakegateError
+from wakegate_schema.keys import ensure_key
 from wakegate_schema.settings import Settings, load_settings
 
 POLL_S = 0.05
@@ -33,8 +34,12 @@ class DemoFailed(WakegateError):
 class Stage:
     """Everything the demo plays on; nothing of it is outside its directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, elsewhere: Mapping[str, str]) -> None:
         """Lay out the directory, which must exist and be empty.
+
+        Args:
+            directory: where.
+            elsewhere: settings that lead to a database or a queue elsewhere.
 
         Raises:
             SettingsError: the directory's own path cannot be used, for being too long perhaps.
@@ -43,15 +48,19 @@ class Stage:
         self.ledger = directory / "ledger.jsonl"
         receiver_port, provider_port = _free_ports(2)
         config = directory / "wakegate.toml"
-        config.write_text(_toml(directory, receiver_port, provider_port))
+        config.write_text(_toml(directory, receiver_port, provider_port, elsewhere))
         (directory / "policy.toml").write_text(POLICY)
         self.settings: Settings = load_settings(config, environ=clean_environment())
+        if self.settings.store.is_postgresql:  # no service makes a key that a setting names
+            ensure_key(self.settings.receiver_key_path)
+            ensure_key(self.settings.worker_key_path)
         self.provider_url = f"http://127.0.0.1:{provider_port}"
         self.webhook_url = f"http://127.0.0.1:{receiver_port}{self.settings.events_path}"
         self.processes = Processes(
             directory,
             {
                 "WAKEGATE_CONFIG": str(config),
+                **{f"WAKEGATE_{name.upper()}": value for name, value in elsewhere.items()},
                 "WAKEGATE_DATABASE": self.settings.database,
                 ledger.VARIABLE: str(self.ledger),
             },
@@ -122,9 +131,19 @@ def _free_ports(count: int) -> list[int]:
             each.close()
 
 
-def _toml(directory: Path, receiver_port: int, provider_port: int) -> str:
+_HOME = {
+    "control": "wakegate.sock",
+    "receiver_key_file": "receiver.key",
+    "worker_key_file": "worker.key",
+}
+"""What lies beside an SQLite file by itself, and that this process uses too."""
+
+
+def _toml(directory: Path, receiver_port: int, provider_port: int, elsewhere: Mapping[str, str]) -> str:
     values = {
         "database": f"sqlite:///{directory}/wakegate.db",
+        **elsewhere,
+        **({name: f"{directory}/{file}" for name, file in _HOME.items()} if "database" in elsewhere else {}),
         "listen": f"127.0.0.1:{receiver_port}",
         "tools": "wakegate_console.demo.tools",
         "lease_seconds": 3,

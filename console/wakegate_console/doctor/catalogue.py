@@ -2,7 +2,19 @@
 
 from typing import Final
 
-from wakegate_console.doctor import clock, instances, keys, provider, public_url, settings, store, users, work
+from wakegate_console.doctor import (
+    clock,
+    instances,
+    keys,
+    postgresql,
+    provider,
+    public_url,
+    queue,
+    settings,
+    store,
+    users,
+    work,
+)
 
 CHECKS: Final = (
     *settings.CHECKS,
@@ -11,6 +23,8 @@ CHECKS: Final = (
     *clock.CHECKS,
     *store.CHECKS,
     *work.CHECKS,
+    *postgresql.CHECKS,
+    *queue.CHECKS,
     *instances.CHECKS,
     *provider.CHECKS,
     *public_url.CHECKS,

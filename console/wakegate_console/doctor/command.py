@@ -18,6 +18,7 @@ from wakegate_console.doctor.facts import look
 from wakegate_console.doctor.finding import Finding
 from wakegate_console.doctor.posting import deliver
 from wakegate_console.doctor.probing import Loaded, load
+from wakegate_console.doctor.redis_look import look_at_queue
 from wakegate_console.doctor.site import Site
 from wakegate_receiver.refusals_file import read_refusals
 from wakegate_schema import clock, logs
@@ -76,13 +77,15 @@ async def _examined(settings: Settings, *, offline: bool) -> list[Finding]:
 async def visit(settings: Settings, *, offline: bool) -> Site:
     """Read what the checks look at, and begin what takes longer."""
     now = clock.now()
-    database = settings.database_path.absolute()
-    store = await in_thread(lambda: look(database, now))
+    store = await in_thread(lambda: look(settings.store, now))
     site = Site(settings, dict(os.environ), now, store, await in_thread(lambda: _refusals(settings)))
     site.tasks.loading = asyncio.create_task(_loading(settings))
     site.tasks.health = asyncio.create_task(ask_receiver(settings.control_address))
     if not offline:
         site.tasks.asking = asyncio.create_task(ask_providers(site.instances, site.worker_key))
+        site.tasks.queueing = asyncio.create_task(
+            in_thread(lambda: look_at_queue(settings.queue, settings.queue_password_file, settings.pool))
+        )
         site.tasks.delivering = asyncio.create_task(deliver(site.live, site.receiver_key, settings))
     return site
 
@@ -90,7 +93,7 @@ async def visit(settings: Settings, *, offline: bool) -> Site:
 async def _loading(settings: Settings) -> Loaded:
     """Import the tools modules where the worker does, and as the worker's user where root asks."""
     found = deployment(settings)
-    folder = access.status(settings.database_path.absolute().parent)
+    folder = access.status(settings.home.absolute())
     owner = 0 if folder is None else folder.st_uid  # before there is a key, the worker's user may be this one
     user = owner if found.worker is None else found.worker.uid
     return await load(settings.tools, user if os.geteuid() == 0 and user else None, found.tools)

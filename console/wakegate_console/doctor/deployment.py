@@ -37,7 +37,11 @@ class Deployment:
 def deployment(settings: Settings) -> Deployment:
     """Return who runs the services: the layout's users, or the owners of the two keys."""
     keys = settings.receiver_key_path.absolute(), settings.worker_key_path.absolute()
-    folder = access.status(settings.database_path.absolute().parent)
+    config = settings.config_file
+    if settings.store.file is not None:
+        folder = access.status(settings.store.file.absolute().parent)
+    else:  # the layout's own folder says nothing of a store in PostgreSQL, unless the layout's settings name it
+        folder = access.status(layout.STATE) if config is not None and config.path == layout.SETTINGS else None
     receiver, worker = access.named(layout.RECEIVER_USER), access.named(layout.WORKER_USER)
     if receiver is not None and worker is not None and folder is not None and folder.st_uid == receiver.uid:
         tools = layout.TOOLS if access.status(layout.TOOLS) is not None else None

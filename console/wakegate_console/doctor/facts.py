@@ -1,4 +1,4 @@
-"""Facts: what is in the store, read as it is at one moment, by a connection that makes and changes no file."""
+"""Facts: what is in the store, read as it is at one moment; of SQLite's file by a connection that changes none."""
 
 import sqlite3
 import time
@@ -10,20 +10,34 @@ from pathlib import Path
 from typing import Final
 
 from wakegate_console.doctor.finding import Said, problem, warning
+from wakegate_console.doctor.server_look import ServerLook
 from wakegate_console.text import describe
 from wakegate_schema.clock import DAY
 from wakegate_schema.errors import WakegateError
-from wakegate_schema.records import Anomaly, Census, ClockMark, Epoch, Instance, Registration
-from wakegate_schema.store import interruption, placement
-from wakegate_schema.store.backup_mark import is_marked
-from wakegate_schema.store.file import wal_path
+from wakegate_schema.records import (
+    Anomaly,
+    Census,
+    ClockMark,
+    Epoch,
+    Instance,
+    MissingTool,
+    RegisteredWorker,
+    Registration,
+)
+from wakegate_schema.store.dialects import SQLITE, Dialect
+from wakegate_schema.store.location import StoreLocation
 from wakegate_schema.store.migrations import available
-from wakegate_schema.store.presence import Presence
-from wakegate_schema.store.queries import load
-from wakegate_schema.store.sqlite import translate
+from wakegate_schema.store.opening import require_extra
+from wakegate_schema.store.queries import load_store
+from wakegate_schema.store.sqlite import interruption, placement
+from wakegate_schema.store.sqlite.backup_mark import is_marked
+from wakegate_schema.store.sqlite.connection import translate
+from wakegate_schema.store.sqlite.file import wal_path
+from wakegate_schema.store.sqlite.presence import Presence
+from wakegate_schema.store.sqlite.transaction import SqliteTransaction
+from wakegate_schema.store.sqlite.wal import size
 from wakegate_schema.store.transaction import Transaction
-from wakegate_schema.store.verbs import anomalies, census, clocks, epochs, groups, instances, registrations
-from wakegate_schema.store.wal import size
+from wakegate_schema.store.verbs import anomalies, census, clocks, epochs, groups, instances, registrations, workers
 
 LIMIT_S: Final = 8.0
 """How long one reading of the store may take, in seconds."""
@@ -48,19 +62,26 @@ class Facts:
     """Unresolved executions by what keeps them from going on."""
     tools: Mapping[str, int]
     """Unresolved executions that a worker is to run, by tool."""
+    workers: Sequence[RegisteredWorker]
+    """Those that live, and those that fell silent lately."""
+    missing: Sequence[MissingTool]
+    """Tools that undecided calls name and no living worker has."""
     targets: Mapping[str, int]
     """Wakes that are owed and calls that will owe one, by the target's name."""
     stuck_groups: int
     """Groups whose calls are all resolved, and that their harness has not sealed."""
     anomalies: Sequence[Anomaly]
     """Those of the last day."""
+    moved: str | None = None
+    """The store that this one was copied to and closed for; None where it is in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreLook:
     """What came of looking at the store."""
 
-    path: Path
+    path: Path | None
+    """SQLite's file; None for a store in PostgreSQL."""
     trouble: Said | None = None
     """Why nothing could be read; None where something was."""
     opened: bool = True
@@ -71,16 +92,33 @@ class StoreLook:
     """What is in force; None where nobody has the store open."""
     applied: frozenset[int] = frozenset()
     """The migrations it has."""
+    needing: int | None = None
+    """The first of them that a newer program is needed for, if there is one."""
     facts: Facts | None = None
+    server: ServerLook | None = None
+    """PostgreSQL, if the store is there and it let us in."""
 
 
-def look(path: Path, now: int) -> StoreLook:
+def look(location: StoreLocation, now: int) -> StoreLook:
     """Look at the store, whatever state it is in.
 
     Args:
-        path: its file.
+        location: where it is.
         now: µs.
     """
+    if location.file is not None:
+        return look_at_file(location.file.absolute(), now)
+    try:
+        require_extra()
+    except WakegateError as error:
+        return StoreLook(None, problem(str(error), "install it where this and the services run"), opened=False)
+    from wakegate_console.doctor.server import look_at_server
+
+    return look_at_server(location, now)
+
+
+def look_at_file(path: Path, now: int) -> StoreLook:
+    """Look at a store in SQLite; see `look`."""
     try:
         trouble = _obstacle(path)
         return _read(path, now) if trouble is None else StoreLook(path, trouble, opened=False)
@@ -137,17 +175,18 @@ def _read(path: Path, now: int) -> StoreLook:
     presence = _presence(path)
     try:
         with reading(path) as connection:
-            transaction = Transaction(connection, load("wakegate_schema", "sql/sqlite"))
+            transaction = SqliteTransaction(connection, load_store(SQLITE))
             connection.execute("BEGIN")
             applied = _applied(transaction)
             mode = connection.execute("PRAGMA journal_mode").fetchone()[0] if in_use else None
-            current = applied == frozenset(available())
+            needing = first_needing(transaction, applied, SQLITE)
             return StoreLook(
                 path,
                 in_use=in_use,
                 journal_mode=mode,
                 applied=applied,
-                facts=_facts(transaction, now) if current else None,
+                needing=needing,
+                facts=facts(transaction, now) if is_readable(applied, needing, SQLITE) else None,
             )
     finally:
         if presence is not None:
@@ -175,7 +214,21 @@ def _applied(transaction: Transaction) -> frozenset[int]:
         raise
 
 
-def _facts(tx: Transaction, now: int) -> Facts:
+def first_needing(tx: Transaction, applied: frozenset[int], dialect: Dialect) -> int | None:
+    """Return the first migration on record that this program is too old for; None where there is none."""
+    known = max(available(dialect))
+    if max(applied, default=0) <= known:
+        return None
+    return next((int(row["number"]) for row in tx.all("migrations_needing", {"known": known})), None)
+
+
+def is_readable(applied: frozenset[int], needing: int | None, dialect: Dialect) -> bool:
+    """Say whether this program can read what is in a store with these migrations."""
+    return needing is None and frozenset(available(dialect)) <= applied
+
+
+def facts(tx: Transaction, now: int) -> Facts:
+    """Read the facts. Reading transaction; µs."""
     return Facts(
         epoch=epochs.present(tx),
         held=len(epochs.held(tx, 0, HELD_MOST)),
@@ -185,8 +238,11 @@ def _facts(tx: Transaction, now: int) -> Facts:
         census=census.take(tx),
         problems=_counts(tx, "doctor_problems"),
         tools=_counts(tx, "doctor_tools"),
+        workers=workers.every(tx),
+        missing=workers.missing(tx, now),
         targets=Counter(_counts(tx, "doctor_call_targets")) + Counter(_counts(tx, "doctor_wake_targets")),
         stuck_groups=groups.stuck(tx, HELD_MOST),
+        moved=None if (moved := tx.first("moved_to")) is None else str(moved["to"]),
         anomalies=[each for each in anomalies.every(tx) if each.last_at > now - DAY],
     )
 

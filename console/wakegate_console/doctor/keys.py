@@ -15,7 +15,7 @@ from wakegate_schema.keys import KeyFileError, aside_of, load_key
 from wakegate_schema.sealing import Sealer
 from wakegate_schema.secret_files import SecretFileError
 from wakegate_schema.service_keys import Sealed
-from wakegate_schema.store.backup_mark import is_marked
+from wakegate_schema.store.sqlite.backup_mark import is_marked
 
 _MOST_FILES: Final = 1000
 """How many files of a folder are looked at."""
@@ -60,6 +60,8 @@ def secrets(site: Site) -> Iterator[Said]:
         "provider_key_file": settings.provider_key_path,
         "provider_provisioner_token_file": settings.provider_provisioner_token_path,
         "tls_key_file": settings.tls_key_file,
+        "database_password_file": settings.database_password_file,
+        "queue_password_file": settings.queue_password_file,
     }
     seen = 0
     for name, path in files.items():

@@ -92,10 +92,13 @@ async def needed_tools(site: Site) -> list[Said]:
     loaded = await site.loaded()
     if site.store.facts is None or loaded is None or loaded.problem is not None:
         return []
-    missing = {name: count for name, count in site.store.facts.tools.items() if name not in loaded.tools}
+    elsewhere = {name for worker in site.store.facts.workers if worker.lives_at(site.now) for name in worker.tools}
+    known = elsewhere | loaded.tools.keys()
+    missing = {name: count for name, count in site.store.facts.tools.items() if name not in known}
     return [
         problem(
-            f"{counted(count, 'unfinished call')} for the tool {printable(name)}, which no tools module has",
+            f"{counted(count, 'unfinished call')} for the tool {printable(name)}, which no tools module here and no"
+            " living worker has",
             "add its module to WAKEGATE_TOOLS and restart the worker, or abandon them",
         )
         for name, count in missing.items()

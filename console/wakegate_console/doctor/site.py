@@ -10,6 +10,7 @@ from wakegate_console.doctor.asking import Asked, Health
 from wakegate_console.doctor.facts import StoreLook
 from wakegate_console.doctor.posting import Delivered
 from wakegate_console.doctor.probing import Loaded
+from wakegate_console.doctor.redis_look import QueueLook
 from wakegate_schema.keys import KeyFileError, load_key
 from wakegate_schema.records import Instance, Registration
 from wakegate_schema.sealing import Sealer
@@ -27,10 +28,13 @@ class Tasks:
     """None where nothing is sent over the network."""
     delivering: "asyncio.Task[Sequence[Delivered]] | None" = None
     """None as above."""
+    queueing: "asyncio.Task[QueueLook] | None" = None
+    """None as above."""
 
     async def end(self) -> None:
         """Stop what no check waits for any more."""
-        begun = [task for task in (self.loading, self.health, self.asking, self.delivering) if task is not None]
+        every = (self.loading, self.health, self.asking, self.delivering, self.queueing)
+        begun = [task for task in every if task is not None]
         for task in begun:
             task.cancel()
         await asyncio.gather(*begun, return_exceptions=True)
@@ -69,6 +73,10 @@ class Site:
     async def delivered(self) -> Sequence[Delivered]:
         """What became of the messages to the registrations' own URLs."""
         return () if self.tasks.delivering is None else await asyncio.shield(self.tasks.delivering)
+
+    async def queue(self) -> QueueLook | None:
+        """What was seen of the queue."""
+        return None if self.tasks.queueing is None else await asyncio.shield(self.tasks.queueing)
 
     @property
     def receiver_key(self) -> Sealer | None:

@@ -12,10 +12,11 @@ from wakegate_console.doctor.facts import HELD_MOST, reading
 from wakegate_console.doctor.finding import Said, counted, note, ok, problem, sized, warning
 from wakegate_console.doctor.site import Site
 from wakegate_console.text import printable
-from wakegate_schema.store import placement
+from wakegate_schema.store.dialects import POSTGRESQL
 from wakegate_schema.store.migrations import available
-from wakegate_schema.store.sqlite import WAL_SIZE_LIMIT
-from wakegate_schema.store.wal import size
+from wakegate_schema.store.sqlite import placement
+from wakegate_schema.store.sqlite.connection import WAL_SIZE_LIMIT
+from wakegate_schema.store.sqlite.wal import size
 
 QUICK_MOST: Final = 512 << 20
 """A larger file is left to `wakegate db check`, bytes."""
@@ -27,10 +28,12 @@ _FLEETING: Final = frozenset({"tmpfs", "ramfs"})
 
 def file(site: Site) -> Iterator[Said]:
     """Say whether there is a store, and where."""
+    path = site.store.path
+    if path is None:
+        return
     if site.store.trouble is not None:
         yield site.store.trouble
         return
-    path = site.store.path
     kind = _filesystem(path)
     if kind in _FLEETING:
         yield warning(
@@ -43,18 +46,39 @@ def file(site: Site) -> Iterator[Said]:
 
 def schema(site: Site) -> Iterator[Said]:
     """Compare the migrations that the store has with those of this program."""
-    if site.store.trouble is None:
-        yield judge_migrations(site.store.applied, frozenset(available()))
+    found = site.store
+    if found.trouble is None and found.path is not None:
+        yield judge_migrations(found.applied, frozenset(available()), found.needing)
+    elif found.server is not None:
+        yield judge_migrations(found.applied, frozenset(available(POSTGRESQL)), found.needing, by_themselves=False)
 
 
-def judge_migrations(applied: frozenset[int], known: frozenset[int]) -> Said:
-    """Say whether the store fits this program."""
-    if newer := sorted(applied - known):
-        return problem(f"the store has migration {newer[0]}, made by a newer wakegate", "upgrade this one")
+def judge_migrations(
+    applied: frozenset[int], known: frozenset[int], needing: int | None, *, by_themselves: bool = True
+) -> Said:
+    """Say whether the store fits this program.
+
+    Args:
+        applied: the migrations that it has.
+        known: those that this program knows.
+        needing: the first of it that this program is too old for, if there is one.
+        by_themselves: whether services apply what is missing.
+    """
+    if needing is not None:
+        return problem(f"the store has migration {needing}, made by a newer wakegate", "upgrade this one")
+    if not applied and not by_themselves:
+        return problem("there is no store in this database", "run `wakegate db migrate` to make one there")
     if missing := sorted(known - applied):
         return problem(
             f"the store lacks migration {missing[0]}, so nothing else in it was looked at",
-            "restart the services, which apply it, or run `wakegate db migrate`",
+            "restart the services, which apply it, or run `wakegate db migrate`"
+            if by_themselves
+            else "run `wakegate db migrate`; in PostgreSQL no service does it",
+        )
+    if newer := sorted(applied - known):
+        return note(
+            f"the store has migration {newer[0]}, made by a newer wakegate, and this one may still work on it",
+            "finish the upgrade: replace this one too",
         )
     return ok(f"the store is up to date (migration {max(known)})")
 
@@ -62,7 +86,7 @@ def judge_migrations(applied: frozenset[int], known: frozenset[int]) -> Said:
 def integrity(site: Site) -> Iterator[Said]:
     """Have SQLite look over the file, as far as that is quick."""
     path = site.store.path
-    if not site.store.opened:
+    if path is None or not site.store.opened:
         return
     if (bytes_ := path.stat().st_size) > QUICK_MOST:
         yield note(f"the store has {sized(bytes_)}, too much to look over quickly", "run `wakegate db check`")
@@ -89,7 +113,7 @@ def integrity(site: Site) -> Iterator[Said]:
 def mode(site: Site) -> Iterator[Said]:
     """Say whether commits are made as wakegate wants them."""
     found = site.store.journal_mode
-    if site.store.trouble is not None:
+    if site.store.path is None or site.store.trouble is not None:
         return
     if found not in (None, "wal"):
         yield problem(
@@ -103,7 +127,7 @@ def mode(site: Site) -> Iterator[Said]:
 
 def wal(site: Site) -> Iterator[Said]:
     """Measure the WAL."""
-    if site.store.trouble is None:
+    if site.store.path is not None and site.store.trouble is None:
         yield judge_wal(size(site.store.path))
 
 
@@ -119,6 +143,8 @@ def judge_wal(bytes_: int) -> Said:
 
 def room(site: Site) -> Iterator[Said]:
     """Measure the room on the store's disk."""
+    if site.store.path is None:
+        return
     folder = site.store.path.absolute().parent
     if access.status(folder) is not None:
         found = os.statvfs(folder)
@@ -158,9 +184,19 @@ def epoch(site: Site) -> Iterator[Said]:
         yield ok(f"epoch {facts.epoch.number}; no call waits for a release")
 
 
+def moved(site: Site) -> Iterator[Said]:
+    """Tell of a store that was copied elsewhere and closed."""
+    if site.store.facts is not None and site.store.facts.moved is not None:
+        yield problem(
+            f"this store was copied to {printable(site.store.facts.moved)} and closed: nothing works on it",
+            "name the new one by WAKEGATE_DATABASE",
+        )
+
+
 CHECKS: Final = (
     Check("store.file", file),
     Check("store.schema", schema),
+    Check("store.moved", moved),
     Check("store.integrity", integrity),
     Check("store.mode", mode),
     Check("store.wal", wal),

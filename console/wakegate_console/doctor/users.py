@@ -13,6 +13,7 @@ from wakegate_console.doctor.check import Check
 from wakegate_console.doctor.deployment import Deployment, deployment
 from wakegate_console.doctor.finding import Said, note, ok, problem, warning
 from wakegate_console.doctor.site import Site
+from wakegate_console.installation import drop_ins
 from wakegate_console.text import printable
 
 BESIDE: Final = ("", "-wal", "-shm", "-turn", "-next", "-open")
@@ -34,7 +35,10 @@ def me(site: Site) -> Iterator[Said]:
 
 def folder(site: Site) -> Iterator[Said]:
     """Look at the folder of the store."""
-    path = site.settings.database_path.absolute().parent
+    file = site.settings.store.file
+    if file is None:
+        return
+    path = file.absolute().parent
     status = access.status(path)
     if status is None:
         yield problem(f"the folder {path} is not there, or cannot be seen", "make it, or correct WAKEGATE_DATABASE")
@@ -65,7 +69,10 @@ def judge_folder(path: Path, status: os.stat_result, found: Deployment) -> Itera
 
 def files(site: Site) -> Iterator[Said]:
     """Look at the store's files: who may use each."""
-    real = site.settings.database_path.absolute().resolve()
+    file = site.settings.store.file
+    if file is None:
+        return
+    real = file.absolute().resolve()
     found = deployment(site.settings)
     judged: list[Said] = []
     for end in BESIDE:
@@ -145,7 +152,8 @@ def laid_out(site: Site) -> Iterator[Said]:
     config = site.settings.config_file
     if not deployment(site.settings).laid_out or config is None or config.path != layout.SETTINGS:
         return
-    wrong = [said for place in layout.PLACES for said in judge_place(place)]
+    wanted = [place for place in drop_ins.PLACES if drop_ins.drop_in(place, site.settings) is not None]
+    wrong = [said for place in (*layout.PLACES, *wanted) for said in judge_place(place)]
     yield from wrong or [ok("every file and folder is as `wakegate init --system` makes it")]
 
 
@@ -207,7 +215,7 @@ def _goes_around(site: Site, name: str, uid: int | None) -> Iterator[Said]:
     if uid is None:
         return
     who, found = access.user(uid), deployment(site.settings)
-    for path in (site.settings.database_path.absolute(), found.receiver_key, found.worker_key):
+    for path in (*_ways_in(site), found.receiver_key, found.worker_key):
         status = access.status(path)
         if status is None or not (who.may(status, READ) and who.reaches(path)):
             continue
@@ -217,6 +225,14 @@ def _goes_around(site: Site, name: str, uid: int | None) -> Iterator[Said]:
         else:
             yield note(what, "fine for development; run it as another user than the services otherwise")
         return
+
+
+def _ways_in(site: Site) -> list[Path]:
+    """Return the files that open the store to whoever can read them: itself, or PostgreSQL's password."""
+    settings = site.settings
+    if settings.store.file is not None:
+        return [settings.store.file.absolute()]
+    return [settings.database_password_file.absolute()] if settings.database_password_file is not None else []
 
 
 def _connects(name: str, who: User, control: Path) -> Iterator[Said]:

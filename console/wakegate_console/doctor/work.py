@@ -120,6 +120,22 @@ def stuck(site: Site) -> Iterator[Said]:
         yield ok("nothing keeps a call from going on")
 
 
+def tools(site: Site) -> Iterator[Said]:
+    """Say whether a living worker has every tool that undecided calls name."""
+    facts = site.store.facts
+    if facts is None or not any(each.lives_at(site.now) for each in facts.workers):
+        return  # that none lives is told by `store.worker`
+    for one in facts.missing:
+        version = "" if one.version is None else f" at version {printable(one.version)}"
+        yield problem(
+            f"{counted(one.calls, 'call waits', 'calls wait')} for the tool {printable(one.tool)}{version}, which no"
+            " living worker has",
+            "run a worker that has it (`wakegate pool list` shows who has what), or abandon them",
+        )
+    if not facts.missing:
+        yield ok("every tool that a call waits for is on a living worker")
+
+
 def wakes(site: Site) -> Iterator[Said]:
     """Tell of wakes that were given up."""
     facts = site.store.facts
@@ -229,6 +245,7 @@ CHECKS: Final = (
     Check("store.receiver", receiver),
     Check("store.worker", worker),
     Check("store.stuck", stuck),
+    Check("store.tools", tools),
     Check("store.wakes", wakes),
     Check("store.groups", groups),
     Check("store.refusals", refusals),

@@ -6,11 +6,12 @@ from pathlib import Path
 from cryptography.fernet import Fernet
 
 from wakegate_console import layout
-from wakegate_console.installation import program, templates, unit_files
+from wakegate_console.installation import drop_ins, program, templates, unit_files
 from wakegate_console.installation.accounts import HERE, Accounts
 from wakegate_console.installation.ground import Ground
 from wakegate_console.installation.steps import Found, Step
 from wakegate_console.layout import Place, User
+from wakegate_schema.settings import load_settings
 from wakegate_schema.signing import SigningSecret
 
 _IN_AN_IMAGE = "an image's secrets would be every machine's; run `wakegate init --system` on the machine itself"
@@ -34,6 +35,7 @@ def steps(root: Path) -> Iterator[Step]:
     if root == HERE:
         for user in layout.USERS:
             yield _program(accounts, user)
+        yield from _drop_ins(ground)
 
 
 def _group(accounts: Accounts, name: str) -> Step:
@@ -55,6 +57,27 @@ def _place(ground: Ground, place: Place, *, image: bool) -> Step:
         lambda: ground.make(place, content()),
         _IN_AN_IMAGE if image and place.kind == "secret" else "",
     )
+
+
+def _drop_ins(ground: Ground) -> Iterator[Step]:
+    """Give a step for each drop-in that the settings ask for, and for each that lies there without need."""
+    file = ground.at(layout.SETTINGS)
+    if not file.is_file():
+        return  # nothing was made, and then the store is on this machine
+    settings = load_settings(file, {})
+    for place in drop_ins.PLACES:
+        wanted = drop_ins.drop_in(place, settings)
+        if wanted is not None:
+            yield _drop_in(ground, place, wanted.encode())
+        elif ground.at(place.path).exists():
+            unneeded = Found("is not needed: the settings name nothing that it is for; remove it")
+            yield Step(place.kind, str(place.path), place.what, lambda found=unneeded: found, None)  # type: ignore[misc]
+
+
+def _drop_in(ground: Ground, place: Place, content: bytes) -> Step:
+    what = f"{place.owner}:{place.group} {place.mode:04o}; {place.what}"
+    look, make = lambda: ground.look(place, content), lambda: ground.make(place, content)
+    return Step(place.kind, str(place.path), what, look, make)
 
 
 def _program(accounts: Accounts, user: User) -> Step:

@@ -83,7 +83,7 @@ ANSWERS: Final[Mapping[str, Answer]] = MappingProxyType(
         "bad_key": Answer(400, "`key` is not 1 to 255 visible ASCII characters"),
         "bad_instance": Answer(400, "`instance` is not 1 to 255 printable characters"),
         "bad_timeout": Answer(400, "`timeout` is not a duration such as 30m"),
-        "bad_reasoning": Answer(400, "`reasoning` is over 16 KiB"),
+        "bad_reasoning": Answer(400, "`reasoning` is over 16 KiB or holds U+0000"),
         "bad_group": Answer(400, "a group is not 1 to 255 visible ASCII characters"),
         "bad_version": Answer(400, "`version` is not 1 to 255 visible ASCII characters"),
         "bad_wake": Answer(400, "`wake` cannot be a wake target's name"),

@@ -1,5 +1,6 @@
 """Gauges: what the store holds at the moment of a scrape, and what the receiver refuses and serves."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -7,7 +8,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from wakegate_schema.clock import SECOND
-from wakegate_schema.records import Census, Instance
+from wakegate_schema.queue import QueueState
+from wakegate_schema.records import Census, Instance, MissingTool
 from wakegate_schema.states import RESOLVED, State
 
 UNRESOLVED = tuple(state.value for state in State if state not in RESOLVED)
@@ -27,16 +29,27 @@ class StoreLook:
     epoch: int
     clock_behind: float
     """Seconds by which this host's clock is behind the highest it has shown; 0 when it is not."""
+    workers: Mapping[str, int] = field(default_factory=dict)
+    """How many workers live, by pool; a pool whose workers fell silent lately has 0."""
+    missing: tuple[MissingTool, ...] = ()
+    """What no living worker has."""
 
 
 class Gauges(Collector):
     """Yields gauges for the look that was handed in last, and the refusals counted so far."""
 
-    def __init__(self, refused: Mapping[str, int], connections: Callable[[], int], version: str) -> None:
-        """Take the receiver's counts of refusals by reason, its open connections, and the program's version."""
+    def __init__(
+        self,
+        refused: Mapping[str, int],
+        connections: Callable[[], int],
+        version: str,
+        queue: Callable[[], QueueState | None],
+    ) -> None:
+        """Take the counts of refusals by reason, the open connections, the program's version, and the queue's state."""
         self._refused = refused
         self._connections = connections
         self._version = version
+        self._queue = queue
         self.look: StoreLook | None = None
         """What the store held; None while it is unavailable, and then only `wakegate_store_up` tells of it."""
 
@@ -63,8 +76,28 @@ class Gauges(Collector):
             "1 when the store could be read for this page, else 0.",
             value=float(self.look is not None),
         )
+        if (queue := self._queue()) is not None:
+            yield from _of_queue(queue)
         if self.look is not None:
             yield from _of_store(self.look)
+
+
+def _of_queue(queue: QueueState) -> Iterator[Metric]:
+    hints = CounterMetricFamily("wakegate_hints", "Hints to pools of workers, by what came of them.", labels=["result"])
+    hints.add_metric(["sent"], queue.sent)
+    hints.add_metric(["merged"], queue.merged)
+    yield hints
+    failures = CounterMetricFamily(
+        "wakegate_hint_failures",
+        "How often the queue did not take a hint, by reason (docs/queue.md).",
+        labels=["reason"],
+    )
+    for reason, count in sorted(queue.failures.items()):
+        failures.add_metric([reason], count)
+    yield failures
+    yield GaugeMetricFamily(
+        "wakegate_queue_up", "1 when the queue took the last hint, or none was sent yet.", value=float(queue.reachable)
+    )
 
 
 def _of_store(look: StoreLook) -> Iterator[Metric]:
@@ -89,7 +122,26 @@ def _of_store(look: StoreLook) -> Iterator[Metric]:
         "By how much this host's clock is behind the highest it has shown; nothing starts while it is much.",
         value=look.clock_behind,
     )
+    yield from _of_workers(look)
     yield from _of_instances(look.instances)
+
+
+def _of_workers(look: StoreLook) -> Iterator[Metric]:
+    living = GaugeMetricFamily("wakegate_workers", "Workers that live, by pool.", labels=["pool"])
+    for pool, count in sorted(look.workers.items()):
+        living.add_metric([pool], count)
+    yield living
+    calls: Counter[str] = Counter()
+    for one in look.missing:
+        calls[one.tool] += one.calls
+    waiting = GaugeMetricFamily(
+        "wakegate_calls_without_worker",
+        "Undecided calls whose tool no living worker has at their version, by tool.",
+        labels=["tool"],
+    )
+    for tool, count in sorted(calls.items()):
+        waiting.add_metric([tool], count)
+    yield waiting
 
 
 def _of_instances(instances: tuple[Instance, ...]) -> Iterator[Metric]:

@@ -14,6 +14,7 @@ from wakegate_receiver.metrics.gauges import Gauges, StoreLook
 from wakegate_receiver.metrics.measures import Measures
 from wakegate_schema import clock_mark
 from wakegate_schema.clock import SECOND
+from wakegate_schema.records import RegisteredWorker
 from wakegate_schema.store import Store, StoreError
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -34,14 +35,14 @@ def metrics_page(
     """Return what counts and the page it is written on.
 
     Args:
-        store: what is looked at.
+        store: what is looked at, and the queue beside it.
         refused: how often each reason was given.
         connections: how many are open.
         now: the wall clock, µs.
     """
     registry = CollectorRegistry()
     measures = Measures(registry)
-    gauges = Gauges(refused, connections, version("wakegate"))
+    gauges = Gauges(refused, connections, version("wakegate"), store.queue_state)
     return measures, MetricsPage(store, measures, gauges, registry, now)
 
 
@@ -121,6 +122,8 @@ class MetricsPage:
             wal_bytes=await store.wal_bytes(),
             epoch=(await store.epoch()).number,
             clock_behind=max(0.0, (highest - at) / SECOND),
+            workers=_by_pool(await store.workers(), at),
+            missing=tuple(await store.missing_tools(at)),
         )
 
     async def _count_told(self) -> None:
@@ -130,3 +133,11 @@ class MetricsPage:
             for timing in timings:
                 self._measures.told(timing)
             self._last = timings[-1].number
+
+
+def _by_pool(workers: list[RegisteredWorker], at: int) -> dict[str, int]:
+    """Return how many live in each pool that has a worker on record."""
+    found = dict.fromkeys((worker.pool for worker in workers), 0)
+    for worker in workers:
+        found[worker.pool] += worker.lives_at(at)
+    return found

@@ -111,6 +111,8 @@ def _reasoning(value: object) -> None:
         length = len(value.encode())
     except UnicodeEncodeError:
         raise CallRefused("reasoning", "the text holds half of a surrogate pair", reason="bad_reasoning") from None
+    if "\0" in value:
+        raise CallRefused("reasoning", "the text holds U+0000", reason="bad_reasoning")
     if length > REASONING_LIMIT:
         raise CallRefused("reasoning", f"it is longer than {REASONING_LIMIT} bytes", reason="bad_reasoning")
 

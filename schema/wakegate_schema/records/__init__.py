@@ -21,6 +21,7 @@ from wakegate_schema.records.notifications import Arrival, Notification, Receipt
 from wakegate_schema.records.told import Told
 from wakegate_schema.records.upkeep import Anomaly, Doubts, Pruned, Swept
 from wakegate_schema.records.wakes import Wake, WakeState
+from wakegate_schema.records.workers import MissingTool, RegisteredWorker
 
 __all__ = [
     "Anomaly",
@@ -41,11 +42,13 @@ __all__ = [
     "Identity",
     "Instance",
     "Lease",
+    "MissingTool",
     "Notification",
     "Outcome",
     "Pruned",
     "PutOff",
     "Receipt",
+    "RegisteredWorker",
     "Registration",
     "RequestIdentity",
     "Runs",

@@ -1,88 +1,57 @@
-"""SQLite as the store's engine: one file, WAL, every commit synced, writers taking turns."""
+"""The engine: the database under a store, whichever it is."""
 
-import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import AbstractContextManager
+from typing import Protocol
 
-from wakegate_schema.store.errors import StoreError, StoreVanished
-from wakegate_schema.store.file import DatabaseFile
-from wakegate_schema.store.sqlite import FILE_MODE, translate
 from wakegate_schema.store.transaction import Transaction
-from wakegate_schema.store.turn import TurnLock
 
 
-class Savepoint:
+class Savepoint(Protocol):
     """A place in a transaction to go back to."""
-
-    def __init__(self, transaction: Transaction) -> None:
-        """Take the transaction that the savepoint was set in."""
-        self._transaction = transaction
 
     def undo(self) -> None:
         """Take back everything since the savepoint."""
-        self._transaction.run("ROLLBACK TO verb")
 
 
-class SqliteEngine:
-    """One connection for writing, opened by the first transaction and again after the file was unreachable."""
+class Engine(Protocol):
+    """One connection for writing, opened by the first transaction and again after the database was unreachable."""
 
-    def __init__(self, path: Path, queries: Mapping[str, str]) -> None:
-        """Take the database file's path and the dialect's named queries."""
-        self._path = path
-        self._queries = queries
-        self._file = DatabaseFile(path)
-        self._turn: TurnLock | None = None
+    def transaction(self, *, alone: bool = True) -> AbstractContextManager[Transaction]:
+        """Wait for the store's turn, begin, commit; roll back on any error.
 
-    @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        """Wait for the turn, begin IMMEDIATE, commit; roll back on any error.
+        Args:
+            alone: nobody else's transaction runs meanwhile. Else those run beside it that are not alone either, where
+                the database can do that.
 
         Raises:
+            Collided: it was not alone and came in another's way; nothing was committed. Do it again, alone.
             StoreUnavailable: nothing was committed, or the commit's answer was lost.
         """
-        try:
-            self._turn = self._turn or TurnLock(self._path, mode=FILE_MODE)
-            with self._turn:  # opening too: two cannot make one new file WAL at once, SQLite does not wait there
-                connection = self._file.connection()
-                connection.execute("BEGIN IMMEDIATE")
-                self._file.check()  # what is known to be lost is not begun
-                yield Transaction(connection, self._queries)
-                connection.execute("COMMIT")
-                self._file.check()
-        except Exception as error:
-            self._recover(error)
-            translated = translate(error, self._path)
-            if translated is error:
-                raise
-            raise translated from error
 
-    @contextmanager
-    def savepoint(self, transaction: Transaction) -> Iterator[Savepoint]:
+    def savepoint(self, transaction: Transaction) -> AbstractContextManager[Savepoint]:
         """Set a savepoint inside the running transaction."""
-        transaction.run("SAVEPOINT verb")
-        yield Savepoint(transaction)
-        transaction.run("RELEASE verb")
 
     def translate(self, error: Exception) -> Exception:
         """Turn a driver's error into ours; leave anything else as it is."""
-        return translate(error, self._path)
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._file.close()
-        if self._turn is not None:
-            self._turn.close()
-        self._turn = None
+        """Let go of the database."""
 
-    def _recover(self, error: Exception) -> None:
-        """Roll back; after anything but a refused change, open the file anew next time.
 
-        Not while the file lies there and its WAL does not: a second WAL would hide the first, and it is the last of
-        the connections, closing, that brings the first one's content into the file.
-        """
-        self._file.roll_back()
-        if isinstance(error, StoreVanished) and self._file.is_there():
-            return
-        if isinstance(error, sqlite3.Error | OSError | StoreError):
-            self.close()
+class ReadSession(Protocol):
+    """One connection that only reads, for one thread, opened by the first read and again after trouble.
+
+    No read outlives its statement: each sees all that was committed before it.
+    """
+
+    def transaction(self) -> Transaction:
+        """Return what reading verbs run on: the connection to the database that is there now."""
+
+    def translate(self, error: Exception) -> Exception:
+        """Turn a driver's error into ours; leave anything else as it is."""
+
+    def is_cut_off(self, error: Exception) -> bool:
+        """Return whether the connection was lost, which it may have been for long: a new one may serve."""
+
+    def close(self) -> None:
+        """Let go of the database."""

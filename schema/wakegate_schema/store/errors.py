@@ -69,6 +69,12 @@ class StoreOutdated(StoreError):
     reason = "store_outdated"
 
 
+class WorkersTooOld(StoreError):
+    """Workers of an older version work on this store, and a migration would shut them out; stop them first."""
+
+    reason = "workers_too_old"
+
+
 class StoreMisplaced(StoreError):
     """The store may not lie here."""
 
@@ -103,3 +109,45 @@ class NotAllowed(StoreError):
     """The record's present state does not allow this."""
 
     reason = "not_allowed"
+
+
+class Collided(StoreUnavailable):
+    """Another transaction was in the way and this one was broken off; nothing was changed. Try again."""
+
+    reason = "store_collision"
+
+
+class StoreDenied(StoreUnavailable):
+    """The database refuses this login, or its role may not do this."""
+
+    reason = "store_denied"
+
+
+class StoreMoved(StoreUnavailable):
+    """The store was copied elsewhere by `wakegate db copy`; name the new one by WAKEGATE_DATABASE."""
+
+    reason = "store_moved"
+
+
+class StoreFilling(StoreUnavailable):
+    """A copy into this store, or a restore, has not ended; run the same command again."""
+
+    reason = "store_filling"
+
+
+class StoreNotEmpty(StoreError):
+    """There is something in this database already; make a new one."""
+
+    reason = "store_not_empty"
+
+
+class CopyFailed(StoreError):
+    """The store cannot be copied."""
+
+    reason = "copy_failed"
+
+
+class QueryRefused(StoreError):
+    """The query does not only read, is wrong, or took too long."""
+
+    reason = "query_refused"

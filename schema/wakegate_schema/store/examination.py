@@ -1,16 +1,13 @@
-"""Examination: whether a store is whole, and whether what can be derived twice from it agrees."""
+"""Examination: whether a store is whole, and whether what can be derived twice from it agrees.
 
-import re
-import sqlite3
+Each database's own module looks at what is its own: the schema, and of a file whether it is whole.
+"""
+
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 from wakegate_schema.records import Epoch
-from wakegate_schema.store import migrations, wal
-from wakegate_schema.store.queries import load
-from wakegate_schema.store.sqlite import connect, translate
+from wakegate_schema.store.location import StoreLocation
 from wakegate_schema.store.transaction import Transaction
 from wakegate_schema.store.verbs import epochs
 
@@ -48,6 +45,8 @@ class Content:
     epoch: Epoch
     backup_made_at: int | None
     """When the file was made as a backup; None for a store."""
+    moved_to: str | None
+    """Where the store was copied to; None for one that is in use."""
     migration: int
     """The number of the last one applied."""
     executions: int
@@ -62,82 +61,49 @@ class Examination:
     """What was found in a store."""
 
     size: int
-    """Bytes of the file."""
+    """Bytes of the file, or of the database."""
     wal_size: int
-    """Bytes of its WAL, 0 for none."""
+    """Bytes of SQLite's WAL, 0 for none."""
     faults: list[Fault]
     content: Content | None
     """None when the file is damaged, so that nothing in it can be relied on."""
 
 
-def examine(database: Path, *, step: Step) -> Examination:
+def examine(where: StoreLocation, *, step: Step) -> Examination:
     """Read all of a store, as it is at one moment, and say what is wrong with it.
 
     Args:
-        database: a store's file, or a backup, which the caller has open as a `Store`.
+        where: a store, or an SQLite backup, which the caller has open as a `Store`.
         step: told what is looked at.
 
     Raises:
         StoreUnavailable: it cannot be read.
+        StoreDenied: in PostgreSQL, the role may not make the schema that it is compared with.
     """
-    try:
-        with closing(connect(database, read_only=True)) as connection:
-            connection.execute("BEGIN")
-            faults, content = _examine(connection, step)
-        return Examination(database.stat().st_size, wal.size(database), faults, content)
-    except (sqlite3.Error, OSError) as error:
-        raise translate(error, database) from error
+    if where.is_postgresql:
+        from wakegate_schema.store.postgresql.examination import examine_postgresql
+
+        return examine_postgresql(where, step)
+    from wakegate_schema.setting_types import sqlite_path
+    from wakegate_schema.store.sqlite.examination import examine_sqlite
+
+    return examine_sqlite(sqlite_path(where.url), step)
 
 
-def _examine(connection: sqlite3.Connection, step: Step) -> tuple[list[Fault], Content | None]:
-    step("the file")
-    faults = list(_integrity(connection))
-    if any(fault.kind == "integrity" for fault in faults):
-        return faults, None
-    transaction = Transaction(connection, load("wakegate_schema", "sql/sqlite"))
-    step("the schema")
-    faults += _schema(transaction)
-    step("the records")
-    faults += _invariants(transaction)
-    return faults, _content(transaction)
+def records(transaction: Transaction) -> Iterator[Fault]:
+    """Derive again what can be derived twice, in whichever database."""
+    for rule in _RULES:
+        named = {"limit": MOST} | ({"released": epochs.RELEASED} if rule == "examine_histories" else {})
+        for row in transaction.all(rule, named):
+            yield Fault("invariant", row["subject"], row["fault"])
+    given = {row["table"]: row["last"] for row in transaction.all("counters")}
+    for row in transaction.all("ends"):
+        if (last := given.get(row["table"], row["last"])) < row["last"]:
+            yield Fault("invariant", row["table"], f"the next number would be {last + 1}, which is taken")
 
 
-def _content(transaction: Transaction) -> Content:
-    mark = transaction.first("backup_made_at")
-    (counts,) = transaction.all("examine_counts")
-    return Content(
-        epochs.present(transaction),
-        None if mark is None else mark["made_at"],
-        max(row["number"] for row in transaction.all("migrations_applied")),
-        counts["executions"],
-        counts["notifications"],
-        counts["in_doubt"],
-        counts["held"],
-    )
-
-
-def _integrity(connection: sqlite3.Connection) -> Iterator[Fault]:
-    try:
-        lines = [row[0] for row in connection.execute(f"PRAGMA integrity_check({MOST})").fetchall()]
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError):
-            raise
-        lines = [str(error)]  # so damaged that the check itself came to no end
-    for line in lines:
-        if line != "ok":
-            yield Fault("integrity", "database", line)
-        else:
-            yield from _orphans(connection)
-
-
-def _orphans(connection: sqlite3.Connection) -> Iterator[Fault]:
-    for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(MOST):
-        yield Fault("foreign_key", table, f"row {row} names something that is not in {parent}")
-
-
-def _schema(transaction: Transaction) -> Iterator[Fault]:
-    """Compare what the database defines with what the migrations make: a missing trigger guards nothing."""
-    wanted, found = _made(), _objects(transaction)
+def compare(wanted: dict[str, str], found: dict[str, str]) -> Iterator[Fault]:
+    """Compare what a database defines with what the migrations make: a missing trigger guards nothing."""
     for name in sorted(wanted.keys() | found.keys()):
         if name not in found:
             yield Fault("schema", name, "is missing")
@@ -147,24 +113,18 @@ def _schema(transaction: Transaction) -> Iterator[Fault]:
             yield Fault("schema", name, "is not as the migrations make it")
 
 
-def _made() -> dict[str, str]:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.row_factory = sqlite3.Row
-        transaction = Transaction(connection, load("wakegate_schema", "sql/sqlite"))
-        transaction.run(migrations.LEDGER)
-        for _, script in migrations.available().values():
-            for statement in script:
-                transaction.run(statement)
-        return _objects(transaction)
-
-
-def _objects(transaction: Transaction) -> dict[str, str]:
-    """Return everything a database defines: name → its SQL, white space folded."""
-    return {row["name"]: re.sub(r"\s+", " ", row["sql"].strip()) for row in transaction.all("examine_schema")}
-
-
-def _invariants(transaction: Transaction) -> Iterator[Fault]:
-    for rule in _RULES:
-        named = {"limit": MOST} | ({"released": epochs.RELEASED} if rule == "examine_histories" else {})
-        for row in transaction.all(rule, named):
-            yield Fault("invariant", row["subject"], row["fault"])
+def content(transaction: Transaction) -> Content:
+    """Return what is in a store."""
+    mark = transaction.first("backup_made_at")
+    moved = transaction.first("moved_to")
+    (counts,) = transaction.all("examine_counts")
+    return Content(
+        epochs.present(transaction),
+        None if mark is None else mark["made_at"],
+        None if moved is None else moved["to"],
+        max(row["number"] for row in transaction.all("migrations_applied")),
+        counts["executions"],
+        counts["notifications"],
+        counts["in_doubt"],
+        counts["held"],
+    )

@@ -3,15 +3,15 @@
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from wakegate_schema import fault_points
 from wakegate_schema.loggers import logger
-from wakegate_schema.store.engine import SqliteEngine
-from wakegate_schema.store.errors import StoreError, StoreUnavailable
+from wakegate_schema.store.engine import Engine
+from wakegate_schema.store.errors import Collided, StoreError, StoreUnavailable
 from wakegate_schema.store.ownership import Ownership
 from wakegate_schema.store.transaction import Transaction
 
@@ -47,9 +47,16 @@ _Kinds = dict[Verb[Any, Any], list[_Job]]
 class GroupCommit:
     """One writer thread with one connection. Verbs get whatever of their kind waits, as one batch."""
 
-    def __init__(self, engine: SqliteEngine) -> None:
-        """Take the engine; the thread starts with the first write."""
+    def __init__(self, engine: Engine, *, beside: Collection[Verb[Any, Any]] = ()) -> None:
+        """Take the engine; the thread starts with the first write.
+
+        Args:
+            engine: of the database.
+            beside: the verbs whose batches need not be alone in the database: each raises `Collided` where another
+                process has come in its way.
+        """
         self._engine = engine
+        self._beside = beside
         self._waiting: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         """Guards the thread and the end: event loops in several threads may use one store."""
@@ -132,18 +139,24 @@ class GroupCommit:
 
     def _commit(self, batch: list[_Job]) -> None:
         try:
-            with self._engine.transaction() as transaction:
-                # Waiting for the turn takes time: nothing is done any more for who has given up meanwhile.
-                kinds = _by_verb(job for job in batch if not job.future.done())
-                _reach("store.begin", kinds)
-                self._apply(transaction, kinds)
-                _reach("store.commit", kinds)
-            _reach("store.committed", kinds)
+            try:
+                self._transact(batch, alone=not all(job.verb in self._beside for job in batch))
+            except Collided:
+                self._transact(batch, alone=True)
         except StoreError as error:
             _answer_all(batch, error)
         except Exception as error:  # noqa: BLE001 - every caller is told
             _answer_all(batch, StoreUnavailable(f"the store failed: {type(error).__name__}"))
             _log.exception("a batch failed", action="commit_failed")
+
+    def _transact(self, batch: list[_Job], *, alone: bool) -> None:
+        with self._engine.transaction(alone=alone) as transaction:
+            # Waiting for the turn takes time: nothing is done any more for who has given up meanwhile.
+            kinds = _by_verb(job for job in batch if not job.future.done())
+            _reach("store.begin", kinds)
+            self._apply(transaction, kinds)
+            _reach("store.commit", kinds)
+        _reach("store.committed", kinds)
 
     def _take(self) -> list[_Job]:
         """Wait for work; return all that waits, or nothing when it is time to end."""

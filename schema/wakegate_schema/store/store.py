@@ -5,8 +5,12 @@ returns only after its commit is on disk. A verb raises `StoreUnavailable` when 
 its answer was lost; then nothing is promised, and the caller reads again before it acts.
 """
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Self
 
+from wakegate_schema import clock
+from wakegate_schema.queue import QueueState, Ringer
 from wakegate_schema.store.doorbell import Doorbell
 from wakegate_schema.store.group_commit import GroupCommit
 from wakegate_schema.store.parts.attempts import Attempts
@@ -18,7 +22,7 @@ from wakegate_schema.store.parts.times import Times
 from wakegate_schema.store.parts.told import ToldLog
 from wakegate_schema.store.parts.upkeep import Upkeep
 from wakegate_schema.store.parts.wakes import Wakes
-from wakegate_schema.store.presence import Presence
+from wakegate_schema.store.parts.workers import Workers
 from wakegate_schema.store.reader import Reader
 
 
@@ -30,17 +34,35 @@ class Store(
     Attempts,
     Times,
     Wakes,
+    Workers,
     ToldLog,
     Upkeep,
 ):
     """One process's way into the store. Open it with `open_store`, close it with `close` or `async with`."""
 
-    def __init__(self, writer: GroupCommit, reader: Reader, doorbell: Doorbell, presence: Presence) -> None:
-        """Take the parts that `open_store` made."""
+    def __init__(
+        self,
+        writer: GroupCommit,
+        reader: Reader,
+        doorbell: Doorbell,
+        *,
+        file: Path | None = None,
+        leave: Callable[[], None] | None = None,
+    ) -> None:
+        """Take the parts that `open_store` made.
+
+        Args:
+            writer: commits.
+            reader: reads.
+            doorbell: hears of commits.
+            file: SQLite's.
+            leave: called once nothing of this store can be written any more.
+        """
         self._writer = writer
         self._reader = reader
         self._doorbell = doorbell
-        self._presence = presence
+        self._file = file
+        self._leave = leave
 
     async def __aenter__(self) -> Self:
         """Return the store itself."""
@@ -54,9 +76,23 @@ class Store(
         """Commit what waits and let go of the database."""
         self._doorbell.close()
         written = await self._writer.close()
+        await self._ringer.close()  # it may still ask which pools live
         await self._reader.close()
-        if written:  # else the writer, which hangs, may still write, until the process ends
-            self._presence.close()
+        if written and self._leave is not None:  # a writer that hangs may still write, until the process ends
+            self._leave()
+
+    def rings(self, ringer: Ringer) -> None:
+        """Take the ringer that hints to workers from now on; `close` ends it."""
+        self._ringer = ringer
+        ringer.follow(lambda: self.living_pools(clock.now()))
+
+    def ring(self) -> None:
+        """Hint to the workers of every living pool that something may be due. Returns at once, raises nothing."""
+        self._ringer.ring()
+
+    def queue_state(self) -> QueueState | None:
+        """Return what was counted of hints; None where the store itself is the queue."""
+        return self._ringer.state()
 
     async def changed(self, since: int, timeout: float) -> int:
         """Wait until anybody has committed something since change number `since`, at most `timeout` seconds.

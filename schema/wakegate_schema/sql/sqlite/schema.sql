@@ -3,7 +3,8 @@
 CREATE TABLE migration (
     number INTEGER PRIMARY KEY,
     name TEXT NOT NULL,
-    applied_at INTEGER NOT NULL
+    applied_at INTEGER NOT NULL,
+    oldest INTEGER NOT NULL DEFAULT 9223372036854775807
 ) STRICT;
 
 CREATE TABLE probe (
@@ -503,3 +504,36 @@ CREATE INDEX execution_instance_state ON execution (provider, instance_id, state
 CREATE TABLE numbering (id INTEGER PRIMARY KEY CHECK (id = 1), key BLOB NOT NULL CHECK (length(key) = 32)) STRICT;
 
 INSERT INTO numbering (id, key) VALUES (1, randomblob(32));
+
+CREATE TABLE moved (id INTEGER PRIMARY KEY CHECK (id = 1), at INTEGER NOT NULL, "to" TEXT NOT NULL) STRICT;
+
+CREATE TABLE filling (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    at INTEGER NOT NULL,
+    "from" TEXT NOT NULL,
+    store TEXT NOT NULL,
+    bound INTEGER NOT NULL CHECK (bound IN (0, 1))
+) STRICT;
+
+CREATE TABLE worker (
+    worker_id TEXT PRIMARY KEY,
+    host TEXT NOT NULL,
+    pool TEXT NOT NULL,
+    version TEXT NOT NULL,
+    migration INTEGER NOT NULL,
+    lease_seconds INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE worker_tool (
+    worker_id TEXT NOT NULL REFERENCES worker (worker_id),
+    tool TEXT NOT NULL,
+    version TEXT NOT NULL,
+    PRIMARY KEY (worker_id, tool)
+) STRICT;
+
+CREATE INDEX execution_due_tool ON execution (epoch, tool, COALESCE(tool_version, ''), state, due_at)
+WHERE due_at IS NOT NULL AND runs = 'worker';
+
+CREATE INDEX execution_due_harness ON execution (epoch, due_at) WHERE due_at IS NOT NULL AND runs = 'harness';

@@ -25,7 +25,9 @@ class Executions(Part):
         Raises `KeyConflict` for the same key with anything else, `NotFound` for an unknown instance, `NotAllowed`
         for a retired one, and for a group that is sealed or wakes another target.
         """
-        return await self._writer.do(executions.save, suspension)
+        saved = await self._writer.do(executions.save, suspension)
+        self._ringer.ring()
+        return saved
 
     async def execution(self, execution_id: str) -> Execution:
         """Return one execution. Raises `NotFound`."""

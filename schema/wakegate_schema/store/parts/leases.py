@@ -1,10 +1,13 @@
 """Leases: what is due, and everything the worker does before a start."""
 
+from collections.abc import Sequence
+
 from wakegate_schema.records import (
     Approval,
     Closing,
     Execution,
     Lease,
+    MissingTool,
     RequestIdentity,
 )
 from wakegate_schema.store.parts.part import Part
@@ -19,13 +22,26 @@ class Leases(Part):
     async def lease_due(self, owner: str, limit: int, at: int, until: int) -> list[Execution]:
         """Lease up to `limit` unstarted executions that are due, soonest first.
 
-        A lease that nobody gives back makes the execution due again at `until`. `owner` names one process: to the one
-        that passed an execution on, it is due two seconds later than to everybody else.
+        A lease that nobody gives back makes the execution due again at `until`. `owner` names one process. One that
+        has registered as a worker is given what a harness runs, and what a worker is to run if it has the tool at the
+        version that the call declares, if any. Any other is given everything, as every worker was before migration 5.
+        To the one that passed an execution on, it is due two seconds later than to everybody else.
         """
         return await self._writer.do(leases.take, (owner, limit, at, until))
 
+    async def lease_orphans(
+        self, owner: str, missing: Sequence[MissingTool], limit: int, at: int, until: int
+    ) -> list[Execution]:
+        """Lease up to `limit` calls that are due and that no living worker has the tool for, of these tools.
+
+        Those that their provider may have decided, so that a denial, a cancel and the end of an approval come through
+        all the same; and those that were never submitted and are old enough to be given up. The others wait, due, for a
+        worker that has their tool.
+        """
+        return await self._writer.do(leases.take_orphans, (owner, missing, limit, at, until))
+
     async def next_due_at(self, owner: str | None = None) -> int | None:
-        """Return when the soonest unstarted execution becomes due to `owner`, or None when nothing will."""
+        """Return when the soonest unstarted execution that `lease_due` may give to `owner` is due, None for never."""
         return await self._reader.read(leases.next_due_at, owner)
 
     async def keep_lease(self, lease: Lease, at: int, until: int) -> bool:
@@ -48,7 +64,10 @@ class Leases(Part):
         the lease's owner comes after everybody else. An `approval` that was read and cannot be used yet is pinned:
         no other one is taken for this execution from now on. False when the lease was lost.
         """
-        return await self._writer.do(leases.release, (lease, due_at, problem, at, pass_on, approval))
+        released = await self._writer.do(leases.release, (lease, due_at, problem, at, pass_on, approval))
+        if pass_on or due_at <= at:  # for others; to its own worker, what it releases is no news
+            self._ringer.ring()
+        return released
 
     async def begin_submission(self, lease: Lease, tool_version: str | None, at: int) -> bool:
         """saved → submitting, before the first byte goes out. `tool_version` is kept if none was declared.

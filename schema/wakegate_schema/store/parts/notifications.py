@@ -18,7 +18,10 @@ class Notifications(Part):
 
     async def record(self, arrival: Arrival) -> Receipt:
         """Record a verified notification and make the execution it names due. Durable when this returns."""
-        return await self._writer.do(notifications.record, arrival)
+        receipt = await self._writer.do(notifications.record, arrival)
+        if receipt.kind == "saved":
+            self._ringer.ring()
+        return receipt
 
     async def notification(self, event_id: str) -> list[Notification]:
         """Return the notifications with this event id: one per provider that used it."""

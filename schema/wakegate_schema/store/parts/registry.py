@@ -54,6 +54,7 @@ class Registry(Part):
         replaces its credential. Raises `NotAllowed` naming what stands in the way.
         """
         await self._writer.do(instances.add, (instance, registration_id))
+        self._ringer.ring()
 
     async def set_credential(
         self, provider: str, instance_id: str, sealed: bytes, expires_at: int | None, at: int
@@ -63,6 +64,7 @@ class Registry(Part):
         Raises `NotFound`, or `NotAllowed` when the instance is retired.
         """
         await self._writer.do(instances.set_credential, (provider, instance_id, sealed, expires_at, at))
+        self._ringer.ring()
 
     async def instances(self) -> list[Instance]:
         """Return every instance, oldest first."""

@@ -42,7 +42,9 @@ class Times(Part):
         No lease, hold or wake lasts or waits that long by itself; looks do, and looking early is harmless. One
         bounded step: returns where the next one resumes, or None when nothing is left.
         """
-        return await self._writer.do(clocks.bring_forward, (at, resume, limit))
+        left = await self._writer.do(clocks.bring_forward, (at, resume, limit))
+        self._ringer.ring()
+        return left
 
     async def epoch(self) -> Epoch:
         """Return the present epoch."""
@@ -61,7 +63,9 @@ class Times(Part):
 
         Kept as a transition from its state to itself. Raises `NotFound`, or `NotAllowed` when nothing holds it.
         """
-        return await self._writer.do(epochs.release, (execution_id, actor, note, at))
+        released = await self._writer.do(epochs.release, (execution_id, actor, note, at))
+        self._ringer.ring()
+        return released
 
     async def held_executions(self, after: int = 0, limit: int = 500) -> list[tuple[int, Execution]]:
         """Return a page of executions that wait for a release, with their row numbers, oldest first."""

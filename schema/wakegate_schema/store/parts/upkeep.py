@@ -4,8 +4,8 @@ from wakegate_schema.records import (
     Pruned,
     Swept,
 )
-from wakegate_schema.store import wal
 from wakegate_schema.store.parts.part import Part
+from wakegate_schema.store.sqlite import wal
 from wakegate_schema.store.verbs import (
     leases,
     retention,
@@ -20,12 +20,12 @@ class Upkeep(Part):
         await self._writer.do(retention.probe, None)
 
     async def take_in_wal(self) -> int:
-        """Take the WAL in if it has grown too large; return how many bytes it has then. See `store/wal.py`."""
-        return await self._reader.read(wal.take_in, self._reader.path)
+        """Take SQLite's WAL in if it has grown too large; return how many bytes it has then. See `sqlite/wal.py`."""
+        return 0 if self._file is None else await self._reader.read(wal.take_in, self._file)
 
     async def wal_bytes(self) -> int:
-        """Return how many bytes the WAL has: what was committed and is not in the database's own file yet."""
-        return await self._reader.read(wal.measure, self._reader.path)
+        """Return how many bytes SQLite's WAL has: what was committed and is not in the database's own file yet."""
+        return 0 if self._file is None else await self._reader.read(wal.measure, self._file)
 
     async def sweep(self, at: int, limit: int = 200) -> Swept:
         """Act on what time has done: started calls whose lease ran out, approvals that lapsed, holds that were lost."""

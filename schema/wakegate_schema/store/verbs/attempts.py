@@ -7,22 +7,24 @@ from dataclasses import asdict
 from wakegate_schema.records import Approval, Claimed, Doubts, Execution, Lease, Outcome
 from wakegate_schema.states import OPERATOR, State
 from wakegate_schema.store.errors import NotAllowed
+from wakegate_schema.store.texts import told
 from wakegate_schema.store.transaction import Row, Transaction, each
 from wakegate_schema.store.verbs import anomalies, executions, mapping
+from wakegate_schema.store.verbs.repeats import confirm
 
 
 @each
 def permit(tx: Transaction, item: tuple[Lease, Approval, int, int]) -> bool:
     """waiting → permitted, for a harness to claim."""
     lease, approval, at, ahead = item
-    return tx.change("permit", asdict(lease) | asdict(approval) | {"at": at, "ahead": ahead, "runs": "harness"}) == 1
+    return tx.change("permit", _approval(lease, approval) | {"at": at, "ahead": ahead, "runs": "harness"}) == 1
 
 
 @each
 def start(tx: Transaction, item: tuple[Lease, Approval, int, int]) -> Execution | None:
     """waiting → permitted → started, for the worker that holds the lease."""
     lease, approval, at, until = item
-    params = asdict(lease) | asdict(approval) | {"at": at, "until": until, "ahead": 0, "runs": "worker"}
+    params = _approval(lease, approval) | {"at": at, "until": until, "ahead": 0, "runs": "worker"}
     if tx.change("permit", params) != 1:
         return None
     row = tx.first("start", params)
@@ -72,7 +74,9 @@ def finish(tx: Transaction, item: tuple[Lease, Outcome, int, str | None, str | N
     if state in (State.STARTED, State.IN_DOUBT):
         if target is not state:
             _record(tx, row, outcome, target, at, actor)
-    elif not _says_the_same(row, outcome):
+    elif _says_the_same(row, outcome):
+        confirm(tx)
+    else:
         _note_late_word(tx, row, outcome, at)
     return executions.one(tx, lease.execution_id)
 
@@ -89,7 +93,7 @@ def settle(tx: Transaction, item: tuple[str, bool, str, str, int]) -> Execution:
     actor = OPERATOR + by
     tx.change(
         "settle",
-        {"execution_id": execution_id, "state": state, "reason": reason, "actor": actor, "note": note, "at": at},
+        {"execution_id": execution_id, "state": state, "reason": reason, "actor": actor, "note": told(note), "at": at},
     )
     return executions.one(tx, execution_id)
 
@@ -117,6 +121,10 @@ def _hash(token: str | None) -> bytes | None:
     return None if token is None else hashlib.sha256(token.encode()).digest()
 
 
+def _approval(lease: Lease, approval: Approval) -> dict[str, object]:
+    return asdict(lease) | asdict(approval) | {"note": told(approval.note)}
+
+
 def _target(state: State, outcome: Outcome) -> State:
     if outcome.kind == "not_begun":
         return State.FAILED if state is State.IN_DOUBT else State.LAPSED
@@ -128,7 +136,7 @@ def _record(tx: Transaction, row: Row, outcome: Outcome, target: State, at: int,
         "attempt_finish",
         {
             "execution_id": row["execution_id"], "state": target, "reason": outcome.reason,
-            "actor": actor or row["runs"], "result": outcome.result, "error": outcome.error, "at": at,
+            "actor": actor or row["runs"], "result": outcome.result, "error": told(outcome.error), "at": at,
             "finished_at": None if target is State.IN_DOUBT else at,
         },
     )  # fmt: skip

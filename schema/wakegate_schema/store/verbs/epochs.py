@@ -4,11 +4,14 @@ from wakegate_schema import clock
 from wakegate_schema.records import Epoch, Execution
 from wakegate_schema.states import OLDER_EPOCH
 from wakegate_schema.store.errors import NotAllowed
+from wakegate_schema.store.texts import told
 from wakegate_schema.store.transaction import Transaction, each
 from wakegate_schema.store.verbs import executions, mapping
 
 RELEASED = "released"
 """The reason of the transition by which an operator brings an execution into the present epoch."""
+PROMOTED = "promoted"
+"""The reason of an epoch that begins because the database may have lost its last commits, on an operator's word."""
 CLOCKS_DIFFER = 300 * clock.SECOND
 """How far the provider's clock may be from this host's: a request made so soon after the epoch began, by its
 `created_at`, may have been made before."""
@@ -40,7 +43,7 @@ def hold_if_older(tx: Transaction, execution_id: str) -> bool:
 def release(tx: Transaction, item: tuple[str, str, str | None, int]) -> Execution:
     """Bring an execution into the present epoch, on a person's word."""
     execution_id, actor, note, at = item
-    row = tx.first("epoch_release", {"execution_id": execution_id, "note": note, "at": at})
+    row = tx.first("epoch_release", {"execution_id": execution_id, "note": told(note), "at": at})
     if row is None:
         found = executions.one(tx, execution_id)
         raise NotAllowed(

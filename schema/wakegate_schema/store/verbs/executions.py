@@ -7,6 +7,7 @@ from wakegate_schema.states import RESOLVED, UNSTARTED, State
 from wakegate_schema.store.errors import KeyConflict, NotAllowed, NotFound
 from wakegate_schema.store.transaction import Row, Transaction, each
 from wakegate_schema.store.verbs import groups, instances, mapping
+from wakegate_schema.store.verbs.repeats import confirm
 
 
 @each
@@ -32,6 +33,7 @@ def save(tx: Transaction, suspension: Suspension) -> Execution:
             f"key {suspension.idempotency_key} was used for another call ({differing} differs); "
             "make a new key for a new attempt"
         )
+    confirm(tx)
     return mapping.execution(found)
 
 
@@ -71,7 +73,7 @@ def latest(tx: Transaction, before: int | None, limit: int, state: State | None)
 
 def called(tx: Transaction, key: str, prefix: str | None) -> list[Execution]:
     """Return those with this key, and those whose ids begin with the prefix."""
-    rows = tx.all("executions_of_key", {"key": key, "limit": mapping.MANY})
+    rows = [*tx.all("executions_of_key", {"key": key, "limit": mapping.MANY})]
     if prefix is not None:
         rows += tx.all("executions_from", {"prefix": prefix, "limit": mapping.MANY})
     return list({row["execution_id"]: mapping.execution(row) for row in rows}.values())

@@ -1,13 +1,15 @@
 """The worker's lease on an unstarted execution, and the sweep that acts on what time has done."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from wakegate_schema import clock
-from wakegate_schema.records import Approval, Closing, Execution, Lease, RequestIdentity, Swept
-from wakegate_schema.states import HOLD_LOST
+from wakegate_schema.records import Approval, Closing, Execution, Lease, MissingTool, RequestIdentity, Swept
+from wakegate_schema.states import GIVE_UP_AFTER, HOLD_LOST, State
 from wakegate_schema.store.errors import InvariantViolated
-from wakegate_schema.store.transaction import Transaction, each
-from wakegate_schema.store.verbs import epochs, executions, mapping
+from wakegate_schema.store.texts import told
+from wakegate_schema.store.transaction import Row, Transaction, each
+from wakegate_schema.store.verbs import epochs, executions, mapping, workers
 
 HEAD_START = 2 * clock.SECOND
 """How long everybody else may lease an execution before the owner that passed it on."""
@@ -15,16 +17,33 @@ HEAD_START = 2 * clock.SECOND
 
 @each
 def take(tx: Transaction, item: tuple[str, int, int, int]) -> list[Execution]:
-    """Lease what is due, soonest first."""
+    """Lease what is due to this owner, soonest first."""
     owner, limit, at, until = item
     params = {"owner": owner, "limit": limit, "at": at, "until": until, "head_start": HEAD_START}
-    found = tx.all("lease_due", params)
+    found = tx.all("lease_due" if workers.is_known(tx, owner) else "lease_anything", params)
+    return [mapping.execution(row) for row in found]
+
+
+@each
+def take_orphans(tx: Transaction, item: tuple[str, Sequence[MissingTool], int, int, int]) -> list[Execution]:
+    """Lease calls that no worker has the tool for and that something is to be done about all the same."""
+    owner, missing, limit, at, until = item
+    found: list[Row] = []
+    for tool in missing:
+        for state, before in ((State.WAITING, at), (State.SUBMITTING, at), (State.SAVED, at - GIVE_UP_AFTER)):
+            params = {
+                "owner": owner, "tool": tool.tool, "version": tool.version or "", "state": state, "before": before,
+                "limit": limit - len(found), "at": at, "until": until,
+            }  # fmt: skip
+            found += tx.all("lease_orphans", params)
     return [mapping.execution(row) for row in found]
 
 
 def next_due_at(tx: Transaction, owner: str | None) -> int | None:
     """Return when the soonest execution becomes due to this owner, or to a new one."""
-    row = tx.first("next_due_at", {"owner": owner, "head_start": HEAD_START})
+    known = owner is not None and workers.is_known(tx, owner)
+    params = {"owner": owner, "head_start": HEAD_START}
+    row = tx.first("next_due_at" if known else "next_due_anything", params)
     return None if row is None else row["at"]
 
 
@@ -78,7 +97,7 @@ def attach(tx: Transaction, item: tuple[str, RequestIdentity, int]) -> Execution
 def close(tx: Transaction, item: tuple[Lease, Closing, int]) -> bool:
     """End an execution that will not start."""
     lease, closing, at = item
-    return tx.change("close_unstarted", asdict(closing) | asdict(lease) | {"at": at}) == 1
+    return tx.change("close_unstarted", asdict(closing) | asdict(lease) | {"at": at, "note": told(closing.note)}) == 1
 
 
 @each

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from wakegate_schema import clock
 from wakegate_schema.records import Arrival, Notification, Receipt
 from wakegate_schema.states import UNDECIDED, State
+from wakegate_schema.store.errors import Collided
 from wakegate_schema.store.transaction import Row, Transaction
 from wakegate_schema.store.verbs import anomalies
 from wakegate_schema.store.verbs.mapping import LAST, MANY
@@ -20,7 +21,10 @@ _New = tuple[Arrival, str, str | None]
 
 
 def record(tx: Transaction, arrivals: Sequence[Arrival]) -> list[Receipt]:
-    """Record what is new, count what is not, in a handful of statements for the whole batch."""
+    """Record what is new, count what is not, in a handful of statements for the whole batch.
+
+    Raises `Collided` when another receiver has recorded one of the events meanwhile, so that it has to be read again.
+    """
     registrations = {
         row["registration_id"]: row
         for row in tx.all_rows("registrations_among", [(i,) for i in {a.registration_id for a in arrivals}])
@@ -129,7 +133,7 @@ def _note(tx: Transaction, arrival: Arrival, kind: str, detail: str) -> None:
 def _insert(tx: Transaction, new: list[_New]) -> None:
     if not new:
         return
-    tx.change_rows(
+    added = tx.change_rows(
         "notification_add",
         [
             (
@@ -140,6 +144,8 @@ def _insert(tx: Transaction, new: list[_New]) -> None:
             for a, state, reason in new
         ],
     )  # fmt: skip
+    if added != len(new):
+        raise Collided("another receiver has just recorded the same event; try again")
     waiting = [(a.provider, a.instance_id, a.request_id) for a, state, _ in new if state == "received"]
     if waiting:
         # Due since the decision, should this clock be ahead of the worker's.

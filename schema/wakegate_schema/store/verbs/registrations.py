@@ -6,6 +6,7 @@ from wakegate_schema.records import Binding, Challenge, Registration
 from wakegate_schema.store.errors import NotAllowed, NotFound
 from wakegate_schema.store.transaction import Row, Transaction, each
 from wakegate_schema.store.verbs.mapping import record
+from wakegate_schema.store.verbs.repeats import confirm
 
 
 @each
@@ -38,6 +39,7 @@ def bind(tx: Transaction, challenge: Challenge) -> Binding:
     if row["state"] == "superseded" and row["superseded_until"] <= challenge.at:
         return Binding("registration_superseded")
     if row["instance_id"] == challenge.instance_id and row["state"] in ("verified", "superseded"):
+        confirm(tx)
         return Binding(None)
     if row["state"] == "expected" and row["expected_until"] <= challenge.at:
         return Binding("registration_expired")

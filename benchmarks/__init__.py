@@ -1,0 +1,1 @@
+"""Measurements, never tests: what they say depends on the machine (docs/scale.md)."""

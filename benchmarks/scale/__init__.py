@@ -1,0 +1,1 @@
+"""What more than one machine costs: the figures of docs/scale.md."""

@@ -1,0 +1,128 @@
+"""Growth: the same work on stores that hold ever more rows."""
+
+import argparse
+import asyncio
+import sqlite3
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+
+from benchmarks.scale.desks import desk_on
+from benchmarks.scale.grounds import KINDS, Ground, ground, table
+from support import driving
+from support.deliveries import new_id
+from support.desk import Desk
+from wakegate_schema import clock
+
+REPEATS, MANY = 30, 64
+HEAD = (
+    "store",
+    "rows of each kind",
+    f"{MANY} notifications, ms",
+    "lease one due, ms",
+    "look, nothing due, ms",
+    "sweep, ms",
+)
+FRESH = {
+    "notification": ("event_id", "request_id"),
+    "execution": ("execution_id", "idempotency_key", "request_id"),
+}
+_PG_ID, _SQLITE_ID = "gen_random_uuid()::text", "lower(hex(randomblob(16)))"
+
+
+async def measure(chosen: argparse.Namespace) -> None:
+    """Fill stores with handled notifications, finished calls and calls that wait, then time the work on them."""
+    rows: list[tuple[object, ...]] = []
+    for kind in KINDS:
+        for count in chosen.rows:
+            async with ground(kind) as at, desk_on(at) as (desk, _):
+                await _seed(desk)
+                await asyncio.to_thread(fill, at, count)
+                rows.append((kind, f"{count:,}", *[f"{1000 * each:.1f}" for each in await _times(desk)]))
+    table(f"Medians of {REPEATS}", HEAD, rows)
+
+
+async def _seed(desk: Desk) -> None:
+    """One of each, for the rest to be like."""
+    await driving.run(desk.store, (await desk.save()).execution_id)
+    await desk.waiting()
+    await desk.store.record(desk.arrival(new_id()))
+
+
+def fill(at: Ground, count: int) -> None:
+    """Copy the rows that are there until there are so many of each."""
+    if at.server is not None:
+        with at.server.connect("wakegate") as connection:
+            connection.execute("SET synchronous_commit = off")
+            connection.execute("SET session_replication_role = replica")  # no triggers: calls must begin as saved
+            for name, fresh in FRESH.items():
+                found = connection.execute(
+                    "SELECT column_name FROM information_schema.columns WHERE table_name = %s AND is_identity = 'NO'",
+                    [name],
+                ).fetchall()
+                connection.execute(
+                    _copy(name, [row[0] for row in found], fresh, _PG_ID, f"generate_series(1, {count})").encode()
+                )
+            connection.execute("VACUUM ANALYZE")
+            connection.execute("CHECKPOINT")  # what was filled in is not to be written while work is timed
+        return
+    own = sqlite3.connect(at.folder / "wakegate.db", isolation_level=None)
+    try:
+        triggers = own.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        own.execute("BEGIN IMMEDIATE")
+        for name, _ in triggers:
+            own.execute(f"DROP TRIGGER {name}")
+        for name, fresh in FRESH.items():
+            columns = [row[1] for row in own.execute(f"PRAGMA table_info({name})") if row[1] != "number"]
+            series = (
+                f"(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) SELECT i FROM n)"
+            )
+            if count:
+                own.execute(_copy(name, columns, fresh, _SQLITE_ID, series))
+        for _, text in triggers:
+            own.execute(text)
+        own.execute("COMMIT")
+        own.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        own.close()
+
+
+def _copy(name: str, columns: list[str], fresh: tuple[str, ...], new_id: str, series: str) -> str:
+    """An INSERT that copies every row once for each of a series, with new ids, and nothing of it due."""
+    later = (
+        {"due_at": "due_at + 3600000000", "lease_until": "NULL", "lease_owner": "NULL"} if name == "execution" else {}
+    )
+    chosen = [new_id if each in fresh else later.get(each, f'"{each}"') for each in columns]
+    into = ", ".join(f'"{each}"' for each in columns)
+    return f"INSERT INTO {name} ({into}) SELECT {', '.join(chosen)} FROM {name}, {series} AS s"
+
+
+async def _times(desk: Desk) -> list[float]:
+    async def record() -> None:
+        await asyncio.gather(*(desk.store.record(desk.arrival(new_id())) for _ in range(MANY)))
+
+    async def lease() -> None:
+        now = clock.now()
+        await desk.store.lease_due("w", 1, now, now + clock.MINUTE)
+
+    async def look() -> None:
+        await desk.store.next_due_at()
+
+    async def sweep() -> None:
+        await desk.store.sweep(clock.now())
+
+    async def due() -> None:
+        await desk.save()
+
+    return [await _median(record), await _median(lease, due), await _median(look), await _median(sweep)]
+
+
+async def _median(work: Callable[[], Awaitable[None]], before: Callable[[], Awaitable[None]] | None = None) -> float:
+    found = []
+    for _ in range(REPEATS):
+        if before is not None:
+            await before()
+        begun = time.monotonic()
+        await work()
+        found.append(time.monotonic() - begun)
+    return statistics.median(found)

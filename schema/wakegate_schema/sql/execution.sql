@@ -1,0 +1,267 @@
+-- name: execution_save
+INSERT INTO execution
+    (execution_id, provider, instance_id, idempotency_key, tool, arguments, context, reasoning, timeout, digest,
+     tool_version, runs, wake, "group", state, reason, actor, due_at, hold_id, hold_until, created_at, changed_at, epoch)
+VALUES
+    (:execution_id, :provider, :instance_id, :idempotency_key, :tool, :arguments, :context, :reasoning, :timeout,
+     :digest, :tool_version, :runs, :wake, :group, 'saved', NULL, :actor, :at, :hold_id, :hold_until, :at, :at,
+     (SELECT MAX(number) FROM epoch));
+
+-- name: execution_by_key
+SELECT * FROM execution
+WHERE provider = :provider AND instance_id = :instance_id AND idempotency_key = :idempotency_key;
+
+-- name: execution
+SELECT * FROM execution WHERE execution_id = :execution_id;
+
+-- name: execution_by_request
+SELECT * FROM execution WHERE provider = :provider AND instance_id = :instance_id AND request_id = :request_id;
+
+-- name: executions
+SELECT * FROM execution WHERE number > :after ORDER BY number LIMIT :limit;
+
+-- name: executions_in_state
+SELECT * FROM execution WHERE state = :state AND number > :after ORDER BY number LIMIT :limit;
+
+-- name: executions_unresolved_in_state
+SELECT * FROM execution
+WHERE state = :state AND number > :after
+    AND state IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt')
+ORDER BY number LIMIT :limit;
+
+-- name: executions_latest
+SELECT * FROM execution WHERE number < :before ORDER BY number DESC LIMIT :limit;
+
+-- name: executions_latest_in_state
+SELECT * FROM execution WHERE state = :state AND number < :before ORDER BY number DESC LIMIT :limit;
+
+-- name: executions_latest_unresolved_in_state
+SELECT * FROM execution
+WHERE state = :state AND number < :before
+    AND state IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt')
+ORDER BY number DESC LIMIT :limit;
+
+-- name: executions_from
+-- A prefix is a range of the ids: nothing in an id sorts after 'f'.
+SELECT * FROM execution WHERE execution_id >= :prefix AND execution_id < :prefix || 'g'
+ORDER BY execution_id LIMIT :limit;
+
+-- name: executions_of_key
+-- The instances are few, and the index begins with them.
+SELECT found.*
+FROM instance {ordered_join} execution AS found
+    ON found.provider = instance.provider AND found.instance_id = instance.instance_id
+    AND found.idempotency_key = :key
+LIMIT :limit;
+
+-- name: transitions
+SELECT * FROM transition WHERE execution_id = :execution_id ORDER BY number;
+
+-- name: execution_abandon
+UPDATE execution
+SET state = 'abandoned', reason = :reason, actor = :actor, problem = NULL, due_at = NULL, hold_until = NULL,
+    finished_at = :at, changed_at = :at, cancel_due_at = :cancel_due_at, cancel_tries = 0
+WHERE execution_id = :execution_id AND state = :state;
+
+-- name: execution_keep_hold
+UPDATE execution SET hold_until = :until
+WHERE execution_id = :execution_id AND hold_id = :hold_id AND hold_until > :at;
+
+-- name: lease_anything
+-- As before workers said which tools they have: for an owner that has not.
+UPDATE execution
+SET lease_number = lease_number + 1, lease_owner = :owner, lease_until = :until, due_at = :until
+WHERE number IN (
+    SELECT number FROM execution
+    WHERE epoch = (SELECT MAX(number) FROM epoch) AND due_at IS NOT NULL AND due_at <= :at AND (lease_until <= :at
+        OR lease_until IS NULL AND (lease_owner IS DISTINCT FROM :owner OR due_at <= :at - :head_start))
+    ORDER BY due_at LIMIT :limit
+)
+RETURNING *;
+
+-- name: next_due_anything
+-- A row under a lease counts from the lease's end; a few rows suffice, since a hint too late is found by the sweep.
+SELECT MIN(at) AS at FROM (
+    SELECT CASE
+        WHEN lease_until IS NULL AND lease_owner = :owner THEN due_at + :head_start
+        ELSE {greatest}(due_at, COALESCE(lease_until, 0))
+    END AS at FROM execution
+    WHERE epoch = (SELECT MAX(number) FROM epoch) AND due_at IS NOT NULL ORDER BY due_at LIMIT 100
+) AS soonest;
+
+-- name: lease_keep
+UPDATE execution
+SET lease_until = :until, due_at = CASE WHEN due_at < lease_until THEN due_at ELSE :until END
+WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at
+    AND state IN ('saved', 'submitting', 'waiting');
+
+-- name: lease_release
+-- A due_at before the lease's end was set by a notification meanwhile: the execution is due now.
+-- An approval that could not be used yet is pinned: the trigger lets no later answer move its end.
+UPDATE execution
+SET due_at = CASE WHEN due_at < lease_until THEN {least}(due_at, :at) ELSE :due_at END,
+    lease_until = NULL, lease_owner = CASE WHEN :pass_on = 1 THEN lease_owner END, problem = :problem,
+    tries = CASE WHEN CAST(:problem AS TEXT) IS NULL THEN 0 ELSE tries + 1 END,
+    decided_at = COALESCE(decided_at, :decided_at), expires_at = COALESCE(expires_at, :expires_at)
+WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at
+    AND state IN ('saved', 'submitting', 'waiting');
+
+-- name: begin_submission
+UPDATE execution
+SET state = 'submitting', reason = NULL, actor = 'worker', changed_at = :at,
+    tool_version = COALESCE(tool_version, :tool_version)
+WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at AND state = 'saved';
+
+-- name: is_submitting
+SELECT 1 FROM execution
+WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at AND state = 'submitting';
+
+-- name: attach
+UPDATE execution SET request_id = :request_id, request_created_at = :created_at, deadline_at = :deadline_at
+WHERE execution_id = :execution_id;
+
+-- name: attached_waits
+UPDATE execution
+SET state = 'waiting', reason = NULL, actor = 'worker', tries = 0, changed_at = :at,
+    problem = CASE WHEN epoch < (SELECT MAX(number) FROM epoch) THEN problem END
+WHERE execution_id = :execution_id AND state = 'submitting';
+
+-- name: close_unstarted
+UPDATE execution
+SET state = :state, reason = :reason, actor = 'worker', problem = NULL, due_at = NULL, hold_until = NULL,
+    lease_until = NULL, lease_owner = NULL, decided_at = COALESCE(decided_at, :decided_at),
+    expires_at = COALESCE(expires_at, :expires_at), note = :note,
+    finished_at = :at, changed_at = :at, cancel_due_at = CASE WHEN :cancel = 1 THEN :at END, cancel_tries = 0
+WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at
+    AND state IN ('saved', 'submitting', 'waiting');
+
+-- name: permit
+UPDATE execution
+SET state = 'permitted', reason = 'approved', actor = 'worker', problem = NULL, tries = 0, due_at = NULL,
+    lease_until = CASE runs WHEN 'worker' THEN lease_until END,
+    lease_owner = CASE runs WHEN 'worker' THEN lease_owner END,
+    decided_at = :decided_at, expires_at = :expires_at, note = :note, changed_at = :at, provider_ahead = :ahead
+WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at AND state = 'waiting'
+    AND runs = :runs AND :at < :expires_at AND epoch = (SELECT MAX(number) FROM epoch);
+
+-- name: start
+UPDATE execution
+SET state = 'started', reason = 'approved', actor = 'worker', started_at = :at, changed_at = :at,
+    attempt_number = lease_number, lease_until = :until, hold_until = NULL
+WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at AND state = 'permitted'
+    AND runs = 'worker' AND :at < expires_at AND epoch = (SELECT MAX(number) FROM epoch)
+RETURNING *;
+
+-- name: claim
+UPDATE execution
+SET state = 'started', reason = 'claimed', actor = :actor, started_at = :at, changed_at = :at,
+    claim_id = :claim_id, attempt_token_hash = :token_hash, lease_number = lease_number + 1,
+    attempt_number = lease_number + 1, lease_until = :until, lease_owner = :claim_id, hold_until = NULL
+WHERE execution_id = :execution_id AND state = 'permitted' AND runs = 'harness' AND :at + :margin <= expires_at - provider_ahead
+    AND :at < expires_at - provider_ahead AND epoch = (SELECT MAX(number) FROM epoch)
+RETURNING *;
+
+-- name: claim_again
+UPDATE execution SET attempt_token_hash = :token_hash, lease_until = {greatest}(lease_until, :until)
+WHERE execution_id = :execution_id AND state = 'started' AND claim_id = :claim_id AND lease_until > :at
+    AND epoch = (SELECT MAX(number) FROM epoch)
+RETURNING *;
+
+-- name: attempt_renew
+UPDATE execution SET lease_until = {greatest}(lease_until, :until)
+WHERE execution_id = :execution_id AND attempt_number = :number AND state = 'started' AND lease_until > :at
+    AND attempt_token_hash IS NOT DISTINCT FROM :token_hash;
+
+-- name: attempt_runs_on
+-- In doubt, lease_until is a sign of life: who asks the tool's probe sees it change, also by a clock that stands still.
+UPDATE execution
+SET lease_until = CASE state WHEN 'in_doubt' THEN {greatest}(:until, COALESCE(lease_until, 0) + 1) ELSE lease_until END
+WHERE execution_id = :execution_id AND attempt_number = :number AND state IN ('started', 'in_doubt')
+    AND attempt_token_hash IS NOT DISTINCT FROM :token_hash;
+
+-- name: attempt_finish
+UPDATE execution
+SET state = :state, reason = :reason, actor = :actor, result = :result, error = :error, changed_at = :at,
+    finished_at = :finished_at, lease_until = NULL, lease_owner = NULL
+WHERE execution_id = :execution_id AND state IN ('started', 'in_doubt')
+RETURNING *;
+
+-- name: settle
+UPDATE execution
+SET state = :state, reason = :reason, actor = :actor, resolution_note = :note, changed_at = :at, finished_at = :at,
+    lease_until = NULL
+WHERE execution_id = :execution_id AND state = 'in_doubt'
+RETURNING *;
+
+-- name: sweep_in_doubt
+UPDATE execution
+SET state = 'in_doubt', reason = 'lease_lost', actor = 'sweep', changed_at = :at, lease_until = NULL,
+    lease_owner = NULL
+WHERE number IN (
+    SELECT number FROM execution WHERE state = 'started' AND lease_until <= :at ORDER BY lease_until LIMIT :limit
+)
+RETURNING execution_id;
+
+-- name: sweep_lapsed
+UPDATE execution
+SET state = 'lapsed', reason = 'not_claimed', actor = 'sweep', problem = NULL, changed_at = :at, finished_at = :at,
+    hold_until = NULL
+WHERE number IN (
+    SELECT number FROM execution WHERE state = 'permitted' AND expires_at <= :at ORDER BY expires_at LIMIT :limit
+)
+RETURNING execution_id;
+
+-- name: sweep_held
+SELECT * FROM execution WHERE hold_until IS NOT NULL AND hold_until <= :at ORDER BY hold_until LIMIT :limit;
+
+-- name: lease_cancels
+UPDATE execution SET cancel_due_at = :until
+WHERE number IN (
+    SELECT number FROM execution
+    WHERE cancel_due_at IS NOT NULL AND cancel_due_at <= :at ORDER BY cancel_due_at LIMIT :limit
+)
+RETURNING *;
+
+-- name: cancel_settled
+UPDATE execution SET cancel_due_at = NULL WHERE execution_id = :execution_id;
+
+-- name: cancel_retry
+UPDATE execution SET cancel_due_at = :due_at, cancel_tries = cancel_tries + 1
+WHERE execution_id = :execution_id AND cancel_due_at IS NOT NULL;
+
+-- name: doubts
+-- No more than `limit` are looked at, however many there are.
+SELECT COUNT(*) AS count, MIN(changed_at) AS since FROM (
+    SELECT changed_at FROM execution
+    WHERE state = 'in_doubt' AND state IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt')
+    ORDER BY number LIMIT :limit
+) AS looked_at;
+
+-- name: bring_forward_due
+-- What a clock that was ahead has put off, the latest first; a step begins where the one before has ended.
+UPDATE execution SET due_at = :at, lease_until = CASE WHEN lease_until > :at THEN :at ELSE lease_until END
+WHERE number IN (
+    SELECT number FROM execution
+    WHERE epoch = (SELECT MAX(number) FROM epoch) AND due_at > :beyond
+        AND (due_at, number) < (:before_at, :before_number)
+    ORDER BY due_at DESC, number DESC LIMIT :limit
+);
+
+-- name: bring_forward_page
+SELECT due_at, number FROM execution
+WHERE epoch = (SELECT MAX(number) FROM epoch) AND due_at > :beyond
+    AND (due_at, number) < (:before_at, :before_number)
+ORDER BY due_at DESC, number DESC LIMIT :limit;
+
+-- name: bring_forward_hinted
+UPDATE execution SET lease_until = :at
+WHERE epoch = (SELECT MAX(number) FROM epoch) AND due_at <= :at AND lease_until > :beyond;
+
+-- name: bring_forward_started
+UPDATE execution SET lease_until = :beyond WHERE state = 'started' AND lease_until > :beyond;
+
+-- name: bring_forward_held
+UPDATE execution SET hold_until = :beyond WHERE hold_until > :beyond;
+
+-- name: bring_forward_cancels
+UPDATE execution SET cancel_due_at = :at WHERE cancel_due_at > :beyond;

@@ -1,0 +1,2 @@
+-- name: snapshot
+SELECT pg_current_snapshot()::text AS snapshot;

@@ -1,0 +1,1 @@
+"""PostgreSQL: the store of more than one machine. Needs the extra `postgres`."""

@@ -1,0 +1,1 @@
+"""SQLite: the store on one machine."""

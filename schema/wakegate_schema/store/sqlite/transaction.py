@@ -1,0 +1,71 @@
+"""Named queries on one connection to SQLite."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from wakegate_schema.store.queries import row, rows
+from wakegate_schema.store.texts import check_exact
+from wakegate_schema.store.transaction import PAGE_ROWS, Params, Table
+
+_NONE: Params = {}
+
+
+class SqliteTransaction:
+    """See `Transaction`. A batch of rows repeats a query's row placeholder."""
+
+    def __init__(self, connection: sqlite3.Connection, queries: Mapping[str, str]) -> None:
+        """Take a connection and the queries of its dialect."""
+        self._connection = connection
+        self._queries = queries
+
+    def run(self, statement: str) -> None:
+        """Run one statement of a migration."""
+        self._connection.execute(statement)
+
+    def change(self, query: str, params: Params = _NONE) -> int:
+        """Run a changing query; return how many rows it changed."""
+        check_exact(*params.values())
+        return self._connection.execute(self._queries[query], params).rowcount
+
+    def change_rows(self, query: str, table: Table, *before: Any) -> int:
+        """Run a changing query that takes a batch of rows; `before` fills what precedes them."""
+        return self._connection.execute(rows(self._queries[query], len(table)), _flat(table, before)).rowcount
+
+    def all(self, query: str, params: Params = _NONE) -> list[sqlite3.Row]:
+        """Return every row of a query."""
+        check_exact(*params.values())
+        found: list[sqlite3.Row] = self._connection.execute(self._queries[query], params).fetchall()
+        return found
+
+    def all_rows(self, query: str, table: Table, *before: Any) -> list[sqlite3.Row]:
+        """Return every row of a query that takes a batch of rows."""
+        found: list[sqlite3.Row] = self._connection.execute(
+            rows(self._queries[query], len(table)), _flat(table, before)
+        ).fetchall()
+        return found
+
+    def first(self, query: str, params: Params = _NONE) -> sqlite3.Row | None:
+        """Return the first row of a query, or None."""
+        check_exact(*params.values())
+        found: sqlite3.Row | None = self._connection.execute(self._queries[query], params).fetchone()
+        return found
+
+    def pages(self, query: str) -> Iterator[Table]:
+        """Yield all that a query finds, page by page."""
+        with closing(self._connection.cursor()) as cursor:
+            cursor.row_factory = None
+            cursor.execute(self._queries[query])
+            while page := cursor.fetchmany(PAGE_ROWS):
+                yield page
+
+    def add_rows(self, query: str, table: Table) -> None:
+        """Run a query that adds whole rows to a table."""
+        self._connection.executemany(row(self._queries[query], len(table[0])), table)
+
+
+def _flat(table: Table, before: Sequence[Any]) -> list[Any]:
+    flat = [*before, *(value for row in table for value in row)]
+    check_exact(*flat)
+    return flat
