@@ -24,11 +24,13 @@ schema: $(VENV)/.installed        ## write the OpenAPI documents anew from the t
 fuzz: $(VENV)/.installed-dev      ## a minute for each target, with atheris if '.[fuzz]' is installed: make fuzz FUZZ="json --seconds 600"
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)
 
-soak: $(VENV)/.installed-dev      ## random kills, skewed clocks and a full disk under load, then a count: make soak MINUTES=10 SEED=1
-	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+soak: $(VENV)/.installed-dev      ## random kills and outages under load, then a count: make soak MINUTES=10 SEED=1 DATABASE=postgresql QUEUE=redis
+	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) \
+		--database $(or $(DATABASE),sqlite) --queue $(or $(QUEUE),embedded)
 
-model: $(VENV)/.installed-dev     ## search histories at random for one that the model disagrees with: make model HISTORIES=200
-	WAKEGATE_TEST_HISTORIES=$(or $(HISTORIES),50) $(BIN)/python -m pytest tests/model/test_model.py --show-capture=no
+model: $(VENV)/.installed-dev     ## search histories at random for one that the model disagrees with: make model HISTORIES=200 DATABASE=postgresql
+	WAKEGATE_TEST_DATABASE=$(or $(DATABASE),sqlite) WAKEGATE_TEST_HISTORIES=$(or $(HISTORIES),50) \
+		$(BIN)/python -m pytest tests/model/test_model.py --show-capture=no
 
 fault-matrix: $(VENV)/.installed-dev  ## break every fault point in every way and write the table in docs/reliability.md
 	PYTHONPATH=tests $(BIN)/python -m faults.matrix $(if $(EVERYWHERE),everywhere)

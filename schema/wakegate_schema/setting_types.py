@@ -142,9 +142,7 @@ def store_url(value: object) -> str:
             "must not hold a password; put it into a file and name that by WAKEGATE_DATABASE_PASSWORD_FILE"
         )
     if _SECRET_OPTIONS & parse_qs(parts.query, keep_blank_values=True).keys():
-        raise ValueError(
-            "must not hold a secret: name a key without a password, in a file that only this user reads"
-        )
+        raise ValueError("must not hold a secret: name a key without a password, in a file that only this user reads")
     if not parts.path.strip("/") or parts.fragment:
         raise ValueError("must end with the database's name: postgresql://USER@HOST:PORT/DATABASE")
     return url

@@ -220,7 +220,7 @@ def test_a_redis_with_a_policy_users_and_a_password(at: Console) -> None:
         assert "queue.memory" not in unasked.found
         with server.client() as client:
             client.config_set("maxmemory", "0")
-            client.replicaof("127.0.0.1", "1")  # type: ignore[no-untyped-call]
+            client.replicaof("127.0.0.1", "1")
         at.set("WAKEGATE_QUEUE", server.tcp_url())
         assert "replica" in diagnosed(at).of("queue.reach", "problem")
     assert PLANTED not in found.ran.out + found.ran.err

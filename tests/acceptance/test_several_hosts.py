@@ -82,12 +82,12 @@ async def test_a_worker_that_is_cut_off_with_a_lease_and_with_a_running_tool(bra
     await eventually(lambda: branch.desk.effects == [running.execution_id], PATIENCE_S)
     network.cut("north")
     await branch.worker("south")
-    doubt = await branch.desk.until(running.execution_id, State.IN_DOUBT, seconds=PATIENCE_S)
+    doubt = await branch.until(running, State.IN_DOUBT)
     assert doubt.reason == "lease_lost"
-    await branch.desk.until(leased.execution_id, State.SUCCEEDED, seconds=PATIENCE_S)
+    await branch.until(leased, State.SUCCEEDED)
     network.heal("north")
     answer.set()  # the approval reaches the worker that has lost its lease
-    settled = await branch.desk.until(running.execution_id, State.SUCCEEDED, seconds=PATIENCE_S)
+    settled = await branch.until(running, State.SUCCEEDED)
     assert settled.attempt_number == doubt.attempt_number, "settled by the attempt's own late word"
     assert await branch.desk.passed(running.execution_id) == [
         "saved", "submitting", "waiting", "permitted", "started", "in_doubt", "succeeded",
@@ -274,7 +274,7 @@ async def test_a_standby_without_the_last_commits_is_promoted(branch: Branch) ->
     await branch.store.release_held(told.execution_id, actor="operator", note="the bank has no such refund", at=now)
     for each in (ran, repeated):
         await branch.store.abandon(each.execution_id, "it has run", "operator", now)
-    await branch.desk.until(told.execution_id, State.SUCCEEDED, seconds=PATIENCE_S)
+    await branch.until(told, State.SUCCEEDED)
     await branch.stop()
     once = [each.execution_id for each in (before, ran, unknown, told)]
     assert sorted(branch.desk.effects) == sorted(once)
@@ -283,5 +283,5 @@ async def test_a_standby_without_the_last_commits_is_promoted(branch: Branch) ->
     await branch.look("unraised")
     await everybody(branch)
     await branch.deliver(event)
-    await branch.desk.until(ran.execution_id, State.SUCCEEDED, seconds=PATIENCE_S)
+    await branch.until(ran, State.SUCCEEDED)
     assert sorted(branch.desk.effects) == sorted([*once, ran.execution_id])

@@ -58,7 +58,10 @@ ELSEWHERE = {
     "addresses": {"WAKEGATE_DATABASE": "postgresql://w@10.0.0.5,10.0.0.6:5433/w", "WAKEGATE_QUEUE": "redis://10.0.0.9"},
     "names": {"WAKEGATE_DATABASE": "postgresql://w@db.example/w?sslmode=verify-full"},
     "sentinels": {"WAKEGATE_QUEUE": "redis+sentinel://10.0.0.7/wakegate"},
-    "sockets": {"WAKEGATE_DATABASE": "postgresql://w@/w?host=/run/postgresql", "WAKEGATE_QUEUE": "unix:///run/redis.sock"},
+    "sockets": {
+        "WAKEGATE_DATABASE": "postgresql://w@/w?host=/run/postgresql",
+        "WAKEGATE_QUEUE": "unix:///run/redis.sock",
+    },
     "sqlite": {},
 }
 """What the settings may name, and so what the drop-ins of `wakegate init --system` open."""

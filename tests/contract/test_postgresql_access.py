@@ -58,7 +58,9 @@ async def test_what_a_database_has_set_does_not_change_what_a_commit_means(datab
     async with await open_store(database, mode="use") as store:
         desk = await Desk(store).open()
         assert (await store.record(desk.arrival(new_id()))).kind == "saved"
-        with psycopg.connect(database, options="-c idle_in_transaction_session_timeout=0 -c statement_timeout=0") as other:
+        with psycopg.connect(
+            database, options="-c idle_in_transaction_session_timeout=0 -c statement_timeout=0"
+        ) as other:
             other.execute("SELECT pg_advisory_xact_lock(2003135333, hashtext(current_schema()))")
             recording = asyncio.ensure_future(store.record(desk.arrival(new_id())))
             done, _ = await asyncio.wait([recording], timeout=0.4)  # longer than any of the timeouts that were set

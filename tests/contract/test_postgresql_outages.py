@@ -44,7 +44,12 @@ async def far(relay: Line, empty_store_url: str) -> AsyncIterator[Desk]:
 
 async def recorded(desk: Desk) -> list[str]:
     """The event ids on record."""
-    return [found.event_id for _, found in await desk.store.notifications()]
+    found: list[str] = []
+    after = 0
+    while page := await desk.store.notifications(after=after):
+        found += [notification.event_id for _, notification in page]
+        after = page[-1][0]
+    return found
 
 
 async def test_a_connection_cut_at_any_message_promises_nothing_and_loses_nothing(far: Desk, relay: Line) -> None:
@@ -280,12 +285,16 @@ async def fill_and_free(url: str, disk: Disk) -> None:
     acknowledged: set[str] = set()
     async with await open_store(url, mode="use") as store:
         here = await Desk(store).open()
-        disk.fill()
-        with pytest.raises(StoreUnavailable) as refused:
+
+        async def fill() -> None:
             for _ in range(1000):
                 arrival = here.arrival(new_id(), body=os.urandom(4000))
                 await store.record(arrival)
                 acknowledged.add(arrival.event_id)
+
+        disk.fill()
+        with pytest.raises(StoreUnavailable) as refused:
+            await fill()
         assert refused.value.reason == "disk_full"
         disk.empty()
         assert (await store.record(here.arrival(new_id()))).kind == "saved"

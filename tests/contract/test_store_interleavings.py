@@ -3,6 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -152,11 +153,17 @@ def compare(model: Model, found: Execution, step: tuple[str, object]) -> None:
         assert found.due_at == model.due_at
 
 
+@pytest.mark.file  # PostgreSQL: test_postgresql_interleavings.py
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEPS, min_size=1, max_size=25))
 async def test_the_store_and_a_small_model_agree_on_every_interleaving(
     desk: Desk, store: Store, steps: list[tuple[str, object]]
 ) -> None:
+    await agree(desk, store, steps)
+
+
+async def agree(desk: Desk, store: Store, steps: list[tuple[str, object]]) -> None:
+    """Take the steps with the store and with the model."""
     saved = await desk.save(at=START, wake="my-harness")
     model = Model(saved.execution_id, new_id(), START, due_at=START)
     try:

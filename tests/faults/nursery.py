@@ -1,9 +1,9 @@
 """The nursery: a process that has imported everything and forks the services from itself, in milliseconds each.
 
 `python -m faults.nursery` reads one JSON object a line, {"folder", "program", "arguments", "environment"}, answers each
-with {"pid"}, and tells with {"pid", "status"} when a child has ended; {"kill": pid} kills one. A child runs as the
-program would if it had been started by itself: its own folder, environment, log and event loop. All children end with
-the nursery.
+with {"pid"}, and tells with {"pid", "status"} when a child has ended; {"kill": pid, "by": signal} sends one a signal.
+A child runs as the program would if it had been started by itself: its own folder, environment, log and event loop.
+All children end with the nursery.
 """
 
 import asyncio
@@ -89,7 +89,7 @@ def _obey(order: dict[str, Any], children: set[int]) -> None:
     if "kill" not in order:
         children.add(_begin(order))
     elif order["kill"] in children:  # not waited for yet, so the number is still its own
-        os.kill(order["kill"], signal.SIGKILL)
+        os.kill(order["kill"], order["by"])
 
 
 def _begin(order: dict[str, Any]) -> int:

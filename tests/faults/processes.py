@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,9 +46,9 @@ class Nursery:
         self._order(order)
         return await begun
 
-    def kill(self, process: Process) -> None:
-        """Kill a program, unless it has ended."""
-        self._order({"kill": process.pid})
+    def kill(self, process: Process, by: signal.Signals = signal.SIGKILL) -> None:
+        """Kill a program, or send it another signal, unless it has ended."""
+        self._order({"kill": process.pid, "by": by})
 
     def _order(self, order: dict[str, Any]) -> None:
         if self._server.stdin is None:

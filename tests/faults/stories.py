@@ -15,7 +15,7 @@ from support.aap_peer import refusal
 from support.deliveries import Delivery
 from support.desk import new_id
 from wakegate_schema import clock, timestamps
-from wakegate_schema.records import Approval, RequestIdentity
+from wakegate_schema.records import Approval, Execution, RequestIdentity
 from wakegate_schema.sealing import BearerToken, Credential
 from wakegate_worker.aap import AapClient
 from wakegate_worker.outbound import open_session
@@ -174,9 +174,8 @@ async def in_doubt_for_long(world: World) -> None:
     await world.comes_out(key)
 
 
-async def fallen_silent(world: World) -> None:
-    """A worker dies in a tool; another one asks the probe, once there was no sign of life for long enough."""
-    key = await world.save("approved", tool="lose_the_answer")
+async def _submitted_by_another(world: World) -> Execution:
+    """Submit the one call there is, as a worker that has gone since; return it under that one's lease."""
     ((_, saved),) = await world.store.executions()
     leased = await driving.lease(world.store, saved.execution_id)
     now = clock.now()
@@ -186,6 +185,34 @@ async def fallen_silent(world: World) -> None:
         found = (await AapClient(session, credential).submit(leased)).request
     created_at, deadline_at = timestamps.parse(found.created_at), timestamps.parse(found.deadline_at)
     await world.store.attach(leased.execution_id, RequestIdentity(found.id, created_at, deadline_at), now)
+    return leased
+
+
+async def orphaned(world: World) -> None:
+    """The tool of a call that was submitted is on no worker any more; its denial is heard all the same."""
+    key = await world.save("denied", tool="gone")
+    leased = await _submitted_by_another(world)
+    now = clock.now()
+    await world.store.release(leased.lease, now, None, now)
+    await world.start("worker")
+    await world.decided(key)
+
+
+async def replaced(world: World) -> None:
+    """A worker is told to stop, and another one takes its place."""
+    await world.start("worker")
+    await world.decided(await world.save("approved"))
+    await world.settle()
+    await world.stop("worker")
+    await world.start("worker")
+    await world.decided(await world.save("approved"))
+
+
+async def fallen_silent(world: World) -> None:
+    """A worker dies in a tool; another one asks the probe, once there was no sign of life for long enough."""
+    key = await world.save("approved", tool="lose_the_answer")
+    leased = await _submitted_by_another(world)
+    now = clock.now()
     await world.decided(key)
     decision = world.request(key)["decision"]
     decided_at, expires_at = timestamps.parse(decision["decided_at"]), timestamps.parse(decision["expires_at"])
@@ -390,6 +417,8 @@ STORIES = (
     Story("worker", in_doubt),
     Story("worker", in_doubt_for_long),
     Story("worker", fallen_silent),
+    Story("worker", orphaned),
+    Story("worker", replaced),
     Story("worker", told_as_a_group),
     Story("worker", told_by_an_entry_point),
     Story("worker", first_start, fresh=True),

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import json
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -94,6 +95,7 @@ class World:
     opened: Store | None = None
     _tasks: list["asyncio.Task[None]"] = field(default_factory=list)
     _running: dict[str, Process] = field(default_factory=dict)
+    _stopped: list[Process] = field(default_factory=list)
     _closing: bool = False
 
     # The parties
@@ -182,7 +184,7 @@ class World:
             if not begun.done():
                 begun.set_result(None)
             status = await process.ended
-            if self._closing or (status == 0 and program in ("harness", "client")):
+            if self._closing or (status == 0 and (program in ("harness", "client") or process in self._stopped)):
                 return
             if not armed:
                 raise AssertionError(f"the unarmed {program} ended with {status}")
@@ -194,6 +196,13 @@ class World:
     async def at_end(self, program: str) -> None:
         """Wait until a program has come to its own end."""
         await self.when(lambda: self._running[program].ended.done() and self._running[program].ended.result() == 0)
+
+    async def stop(self, program: str) -> None:
+        """Tell a program to stop, and wait until it has ended, however."""
+        process = self._running[program]
+        self._stopped.append(process)
+        self.nursery.kill(process, signal.SIGTERM)
+        await self.when(process.ended.done)
 
     def move_clock(self) -> None:
         """Let the processes' clocks show that two minutes have passed."""

@@ -184,7 +184,7 @@ PLANTS: dict[Plant, Focus] = {
 
 
 def _change_query(patch: pytest.MonkeyPatch, name: str, *texts: str) -> None:
-    """Have every store in SQLite that is opened from now on use one query otherwise: every first text is replaced by the next.
+    """Have every store in SQLite opened from now on use one query otherwise: each first text is replaced by the next.
 
     Raises KeyError when the query has no such text.
     """

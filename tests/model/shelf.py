@@ -1,7 +1,6 @@
 """The shelf: where every history gets an empty store of its own, a copy of one that was made once."""
 
 import asyncio
-import os
 import secrets
 import shutil
 import sqlite3
@@ -17,10 +16,10 @@ from wakegate_schema.store import migrate_store
 if TYPE_CHECKING:
     from support.servers import PostgresServer
 
-DATABASE: Final = "WAKEGATE_TEST_MODEL_DATABASE"
+DATABASE: Final = "WAKEGATE_TEST_DATABASE"
 """Names the database that `make model` searches on: sqlite or postgresql; without it, each test says which."""
 KEYS: Final = ("receiver.key", "worker.key")
-ROOM: Final = "/dev/shm" if os.path.isdir("/dev/shm") else None
+ROOM: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Where files are made: what a disk keeps when the power fails is shown elsewhere."""
 
 

@@ -36,6 +36,8 @@ LEASE_S = 3.0
 HOLD_LIMIT_S = 8.0
 AGAIN_S = 0.3
 """How long to wait before what the store could not do is asked for again, in seconds."""
+AT_ONCE = 24
+"""Calls under way at most: a slow machine gets fewer a second."""
 ABANDONED = 0.08
 """The part of calls that are given up soon after they were saved."""
 
@@ -98,6 +100,8 @@ class Harness:
         while not quiet.exists():
             size = self._random.choice(GROUP_SIZES) if self._random.random() < GROUPED else 1
             await asyncio.sleep(self._random.expovariate(per_second / size))
+            if len(self._tasks) >= AT_ONCE:
+                continue
             group = self._new_key() if size > 1 else None
             instance = self._random.choice(instances)
             intents = [self._intent(instance, group) for _ in range(size)]

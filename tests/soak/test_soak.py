@@ -1,4 +1,4 @@
-"""The soak in its short form: the same processes, trouble and count as `make soak`, in about a minute."""
+"""The soak in its short form: the same processes, trouble and count as `make soak`, on two grounds in turn."""
 
 import os
 import subprocess
@@ -9,17 +9,20 @@ import pytest
 
 pytestmark = pytest.mark.alone
 
-MINUTES = "0.6"
 LIMIT_S = 240
 """When a soak is taken to hang; it bounds itself to less."""
 
 
-def test_nothing_is_lost_and_nothing_runs_twice_under_random_kills_skewed_clocks_and_a_full_disk(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("database", "queue", "minutes"), [("sqlite", "embedded", "0.4"), ("postgresql", "redis", "0.45")]
+)
+def test_nothing_is_lost_and_nothing_runs_twice_under_random_kills_skewed_clocks_and_outages(
+    database: str, queue: str, minutes: str, tmp_path: Path
 ) -> None:
     environment = dict(os.environ) | {"PYTHONPATH": str(Path(__file__).parents[1]), "TMPDIR": "/tmp"}
+    ground = ["--database", database, "--queue", queue]
     done = subprocess.run(
-        [sys.executable, "-m", "soak", "--minutes", MINUTES],
+        [sys.executable, "-m", "soak", "--minutes", minutes, *ground],
         env=environment,
         cwd=tmp_path,
         stdout=subprocess.PIPE,

@@ -115,8 +115,15 @@ class Branch:
         """Save calls and wait until their requests are with the provider."""
         saved = [await self.desk.save(idempotency_key=new_id(), **changes) for _ in range(count)]
         for each in saved:
-            await self.desk.until(each.execution_id, State.WAITING, seconds=PATIENCE_S)
+            await self.until(each, State.WAITING)
         return saved
+
+    async def until(self, call: Execution, *states: State) -> Execution:
+        """Wait until a call is in one of the states, and look at it seldom."""
+        async with asyncio.timeout(PATIENCE_S):
+            while (found := await self.store.execution(call.execution_id)).state not in states:
+                await asyncio.sleep(0.1)
+        return found
 
     async def decide(self, execution: Execution) -> None:
         """Approve a call and deliver the notification of it until a receiver acknowledges."""
@@ -154,7 +161,7 @@ class Branch:
 
         What was acknowledged is on record, no call has more than one effect or start, and what has succeeded has one.
         """
-        found = [await self.desk.until(each.execution_id, *SETTLED, seconds=PATIENCE_S) for each in calls]
+        found = [await self.until(each, *SETTLED) for each in calls]
         assert self.acknowledged <= await self.on_record()
         effects = Counter(self.desk.effects)
         assert effects.keys() <= {each.execution_id for each in calls}

@@ -127,20 +127,20 @@ class Site:
 
 
 @contextmanager
-def site(workers: int, settings: str, tools: Mapping[str, str]) -> Iterator[Site]:
-    """Bring up database, standby, queue and balancer, migrate, and start four receivers and `workers` of each pool.
+def site(workers: Mapping[str, int], settings: str, tools: Mapping[str, str]) -> Iterator[Site]:
+    """Bring up database, standby, queue and balancer, migrate, and start four receivers and so many workers.
 
     Args:
-        workers: of each pool.
+        workers: how many of each pool.
         settings: lines to begin the settings file with.
         tools: the text of each pool's module, in place of the example's.
     """
     if binaries.program("haproxy") is None:
         binaries.missing("HAProxy", "apt-get install haproxy")
     found = services(COMPOSE)
-    pools = [name for name in found if name.startswith("worker-")]
+    assert {f"worker-{pool}" for pool in workers} == {name for name in found if name.startswith("worker-")}
     receivers = [name for name in found if name.startswith("receiver-")]
-    crowd = [f"{pool}-{number + 1}" for pool in pools for number in range(workers)]
+    crowd = [f"worker-{pool}-{number}" for pool, count in workers.items() for number in range(1, count + 1)]
     others = ("balancer", "migrate", "operator", "database", "standby", "queue", "provider")
     with machine() as made, Hosts(*receivers, *crowd, *others) as hosts, ExitStack() as ending:
         if not hosts.separate:
@@ -159,9 +159,9 @@ def site(workers: int, settings: str, tools: Mapping[str, str]) -> Iterator[Site
         done.run("migrate")
         for name in receivers:
             done.start(name)
-        for pool in pools:
-            for number in range(workers):
-                done.start(pool, number + 1, SSL_CERT_FILE=TRUSTED)
+        for host in crowd:
+            name, _, number = host.rpartition("-")
+            done.start(name, int(number), SSL_CERT_FILE=TRUSTED)
         for host in (*receivers, *crowd):
             word = '"action": "ready"' if host in crowd else '"action": "listening"'
             done.until(lambda host=host, word=word: word in done.log(host), host)  # type: ignore[misc]

@@ -150,7 +150,7 @@ def test_a_stop_has_the_time_that_the_code_takes() -> None:
         assert grace >= {"receiver": receiver, "worker": 30 + WORKER_STOP_S}.get(kind(name), 0)
     for name, spec, container in pods():
         before = int(container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", [0, 0])[1])
-        if kind(name) != "migrate":
+        if kind(name) in ("receiver", "worker"):
             needed = receiver if kind(name) == "receiver" else 30 + WORKER_STOP_S
             assert spec["terminationGracePeriodSeconds"] >= before + needed
     page = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
@@ -194,7 +194,18 @@ def test_budgets_and_selectors_find_their_pods() -> None:
         if each["kind"] == "Service":
             assert each["spec"]["selector"] == labels[each["metadata"]["name"]]
         if each["kind"] == "Deployment":
-            assert each["spec"]["selector"]["matchLabels"] == labels[each["metadata"]["name"]]
+            assert each["spec"]["selector"]["matchLabels"].items() <= labels[each["metadata"]["name"]].items()
+    (queue,) = [
+        each["spec"]
+        for each in manifests(KUBERNETES)
+        if each["metadata"]["name"] == "wakegate-queue" and "ingress" in each["spec"]
+    ]
+    wanted = [source["podSelector"]["matchLabels"].items() for rule in queue["ingress"] for source in rule["from"]]
+    speaking = [
+        each["spec"]["template"] for each in manifests(KUBERNETES) if "queue_password" in str(each.get("spec", {}))
+    ]
+    assert all(any(one <= each["metadata"]["labels"].items() for one in wanted) for each in speaking)
+    assert len(speaking) == 5
 
 
 def test_what_is_mounted_is_there_and_every_secret_is_made_by_the_script() -> None:
@@ -220,6 +231,7 @@ def test_a_pools_tools_load(pool: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kustomize_applies_what_is_no_example_and_the_page_tells_of_the_rest() -> None:
     (document,) = documents(KUBERNETES / "kustomization.yaml")
     files = {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml"}
-    assert set(document["resources"]) == files - {"migrate.yaml", "harness.yaml"}
-    named = {secret for each in manifests(KUBERNETES) for secret in re.findall(r"'secretName': '([\w-]+)'", str(each))}
+    assert set(document["resources"]) == files - {"migrate.yaml", "provision.yaml", "harness.yaml"}
+    texts = [str(each) for each in manifests(KUBERNETES)]
+    named = {found for text in texts for found in re.findall(r"'secret(?:Name': |': {'name': )'([\w-]+)'", text)}
     assert named == set(re.findall(r"secret generic (\S+)", PAGE))

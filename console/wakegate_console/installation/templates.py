@@ -19,6 +19,7 @@ IGNORED = (
     "*.db-*",
     "*.key",
     "*.key.old",
+    "*.password",
     "*.secret",
     "*.sock",
     "*.sock.*",
@@ -30,8 +31,10 @@ IGNORED = (
 """What the services and commands make in their folder: stores, locks, sockets, and above all secrets."""
 
 _EXAMPLES = {
+    "database_password_file": "database.password",
     "metrics_listen": "127.0.0.1:9464",
     "provider_policy_file": "policy.toml",
+    "queue_password_file": "queue.password",
     "tls_cert_file": "server.pem",
     "tls_key_file": "server.key",
     "tools": "my_tools",
