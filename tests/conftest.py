@@ -17,6 +17,7 @@ from wakegate_schema.store import Store, StoreLocation, migrate_store, open_stor
 
 if TYPE_CHECKING:  # most processes of a run start no server, and the drivers take their time
     from support.servers import PostgresServer, RedisServer
+    from support.servers.emptied import EmptyStores
 
 # No test goes by the machine's certificate authorities or by plugins of pydantic, and a process that aiohttp need not
 # read the first for, nor pydantic look through every installed package for the second, starts a fifth sooner.
@@ -126,12 +127,20 @@ def empty_store(postgres_server: "PostgresServer") -> str:
     return name
 
 
+@pytest.fixture(scope="session")
+def empty_stores(postgres_server: "PostgresServer", empty_store: str) -> Iterator["EmptyStores"]:
+    """Gives out empty stores in PostgreSQL, and takes them back."""
+    from support.servers.emptied import EmptyStores
+
+    with EmptyStores(postgres_server, empty_store) as stores:
+        yield stores
+
+
 @pytest.fixture
-def empty_store_url(postgres_server: "PostgresServer", empty_store: str) -> Iterator[str]:
+def empty_store_url(empty_stores: "EmptyStores") -> Iterator[str]:
     """The URL of an empty store of the test's own, in PostgreSQL."""
-    name = postgres_server.create_database(f"store_{secrets.token_hex(6)}", template=empty_store)
-    yield postgres_server.url(name)
-    postgres_server.drop_database(name)
+    with empty_stores.store() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -83,7 +83,8 @@ class Ground:
     async def end(self) -> None:
         """End every service."""
         for each in self.started:
-            each.process.send_signal(signal.SIGTERM)
+            if each.process.returncode is None:
+                each.process.send_signal(signal.SIGTERM)
         for each in self.started:
             await each.process.wait()
         self.started.clear()

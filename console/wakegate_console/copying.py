@@ -14,7 +14,7 @@ from wakegate_console.person import actor
 from wakegate_schema import clock
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.store import StoreLocation, open_store
-from wakegate_schema.store.copying import Copied, copy, reopen
+from wakegate_schema.store.copying.copying import Copied, copy, reopen
 
 if TYPE_CHECKING:
     from wakegate_schema.settings import Settings

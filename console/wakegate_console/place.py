@@ -8,4 +8,4 @@ if TYPE_CHECKING:
 
 def place(settings: "Settings") -> str:
     """Return the whole path of SQLite's file, or PostgreSQL's URL, which holds no password."""
-    return settings.database if settings.store.is_postgresql else str(settings.database_path.absolute())
+    return settings.store.name

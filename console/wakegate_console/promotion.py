@@ -10,10 +10,10 @@ from wakegate_console.held import count_held, tell_of_held
 from wakegate_console.parameters import NAME
 from wakegate_console.person import actor
 from wakegate_console.place import place
-from wakegate_schema import clock, timestamps
+from wakegate_schema import clock
 from wakegate_schema.records import Epoch
-from wakegate_schema.store import ClockBehind, Store, open_store
-from wakegate_schema.store.verbs.epochs import CLOCKS_DIFFER, PROMOTED
+from wakegate_schema.store import open_store
+from wakegate_schema.store.verbs.epochs import PROMOTED, check_clock
 
 
 @click.command("promoted")
@@ -34,20 +34,11 @@ def promoted_command(context: Context, by: str | None, yes: bool) -> None:
     async def work() -> tuple[Epoch, int]:
         async with await open_store(settings.store, mode="use") as store:
             at = clock.now()
-            await _refuse_future(store, at, place(settings))
+            for mark in await store.clock_marks():
+                check_clock(mark.highest_at, at, f"the store at {place(settings)} was used")
             epoch = await store.raise_epoch(PROMOTED, actor(by), at)
             return epoch, await count_held(store)
 
     epoch, held = asyncio.run(work())
     click.echo(f"this is epoch {epoch.number} of {place(settings)}")
     tell_of_held(held, epoch)
-
-
-async def _refuse_future(store: Store, at: int, where: str) -> None:
-    """The new epoch must not begin before calls that have run."""
-    for mark in await store.clock_marks():
-        if mark.highest_at > at + CLOCKS_DIFFER:
-            raise ClockBehind(
-                f"the store at {where} was used at {timestamps.render(mark.highest_at)}, a time that this host's clock"
-                " has not reached; correct the clock (`wakegate clock reset` if it was wrong then); nothing was changed"
-            )

@@ -22,7 +22,7 @@ for name in owner receiver worker replication queue postgres; do openssl rand -h
     echo "ALTER ROLE wakegate_worker PASSWORD '$(cat worker_password)';"
     echo "ALTER ROLE replication PASSWORD '$(cat replication_password)';"
 } > passwords.sql
-may='+ping +info +select +sadd +srem +evalsha +eval +script|load +exists +hset +expire +ttl +rpush +ltrim +lrem +del +blpop +multi +exec'
+may='+ping +info +select +sadd +srem +smembers +llen +evalsha +eval +script|load +exists +hset +expire +ttl +rpush +ltrim +lrem +del +blpop +multi +exec'
 {
     echo 'user default off'
     echo "user wakegate on #$(tr -d '\n' < queue_password | sha256sum | cut -d' ' -f1) ~rq:* &none -@all $may"

@@ -20,7 +20,7 @@ from wakegate_schema import fault_points
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Arrival, Binding, Challenge, Receipt
 from wakegate_schema.signing import SecurityHeaders, Verified, verify
-from wakegate_schema.store import StoreUnavailable
+from wakegate_schema.store import StoreError, StoreUnavailable
 
 HELD_S: Final = 0.5
 """How long a refusal is kept back when there are more than `refused_rate_limit` a second; within Retry-After."""
@@ -145,8 +145,11 @@ class App:
                 return answer
         except TimeoutError:
             raise Refused("store_timeout") from None
-        except StoreUnavailable as error:
+        except StoreError as error:
+            # Also what is no outage: tables that are gone, a number that was given before. It may be mended, and the
+            # sender comes again.
             case.detail = error.reason
+            case.error = None if isinstance(error, StoreUnavailable) else error
             raise Refused("store_unavailable") from None
 
     def _screen(self, request: web.BaseRequest) -> SecurityHeaders:

@@ -135,6 +135,8 @@ def store_url(value: object) -> str:
     if url.startswith(("postgres:", "postgresql+")) or (url.startswith("postgresql:") and not is_postgresql(url)):
         raise ValueError("a PostgreSQL store is written postgresql://USER@HOST:PORT/DATABASE")
     if not is_postgresql(url):
+        if not url.startswith(_SQLITE):
+            raise ValueError("must be sqlite:///FILE or postgresql://USER@HOST/DATABASE")
         return sqlite_url(value)
     parts = urlsplit(url)
     if ":" in parts.netloc.rpartition("@")[0] or "password" in parse_qs(parts.query, keep_blank_values=True):

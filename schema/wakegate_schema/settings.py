@@ -199,7 +199,7 @@ class Settings(BaseSettings):
     )
     lease_seconds: Annotated[int, types.whole_number(2, 3600)] = _setting(
         30,
-        "How long a lease on an execution lasts without being renewed; the same for all workers of a store.",
+        "How long a lease on an execution lasts without being renewed; best the same for all workers of a store.",
         unit="seconds",
     )
     retention_days: Annotated[int, types.whole_number(8, 36_500)] = _setting(

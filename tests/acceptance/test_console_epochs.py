@@ -29,7 +29,7 @@ def test_what_waits_for_a_release_is_listed_and_shown_with_what_to_do(console: C
     held, _, free = prepared(console, _held)
     rows = {row["execution_id"]: row for row in console("execution", "list", "--json").json}
     assert (rows[held]["problem"], rows[held]["epoch"]) == ("older_epoch", 1)
-    assert (rows[free]["problem"], rows[free]["epoch"]) == (None, 2)
+    assert (rows[free]["problem"], rows[free]["epoch"]) == ("no_worker_has_the_tool", 2)
     assert console("execution", "list").out.count("older_epoch") == 2
     shown = console("execution", "show", held).out
     assert "problem:" in shown
@@ -43,7 +43,11 @@ def test_a_release_says_what_it_means_who_says_so_and_what_was_released(console:
     assert (ran.code, ran.out) == (0, f"{held}: waiting, released into epoch 2\n")
     assert "1 call may have run in the time that the store does not know of" in ran.err
     shown = console("execution", "show", held, "--json").json
-    assert (shown["problem"], shown["epoch"], shown["release_note"]) == (None, 2, "asked the bank")
+    assert (shown["problem"], shown["epoch"], shown["release_note"]) == (
+        "no_worker_has_the_tool",
+        2,
+        "asked the bank",
+    )
     assert shown["released_at"] is not None
     last = shown["transitions"][-1]
     assert (last["from"], last["to"], last["reason"], last["actor"]) == (

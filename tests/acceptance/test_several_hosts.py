@@ -7,8 +7,6 @@ in a file that the tools write to, which no server knows of.
 
 import asyncio
 import signal
-import sys
-import time
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -18,7 +16,7 @@ import pytest
 from aiohttp import web
 
 from support import warm
-from support.branch import PATIENCE_S, REQUEST_S, Branch, branch_on
+from support.branch import PATIENCE_S, Branch, branch_on
 from support.console import run
 from support.network import Network
 from support.processes import clean_environment
@@ -26,9 +24,12 @@ from support.workers import eventually
 from wakegate_schema import clock
 from wakegate_schema.records import Execution
 from wakegate_schema.states import OLDER_EPOCH, State
-from wakegate_schema.store.postgresql.engine import IDLE_S
 
 TESTS = Path(__file__).parents[1]
+UNCOMMITTED = """SELECT count(*) FROM pg_stat_activity
+WHERE state = 'idle in transaction' AND clock_timestamp() - state_change > interval '0.5 s'"""
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+CANCELLED = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ async def test_a_worker_that_is_cut_off_with_a_lease_and_with_a_running_tool(bra
     await branch.receiver("east")
     await branch.worker("north")
     (leased,) = await branch.calls(1)
-    (running,) = await branch.calls(1, tool="take_three_seconds")
+    (running,) = await branch.calls(1, tool="wait_for_word")
     asked, answer = asyncio.Event(), asyncio.Event()
     north, held = network.hosts["north"].address, peer.keys[leased.idempotency_key]
 
@@ -86,6 +87,7 @@ async def test_a_worker_that_is_cut_off_with_a_lease_and_with_a_running_tool(bra
     assert doubt.reason == "lease_lost"
     await branch.until(leased, State.SUCCEEDED)
     network.heal("north")
+    (branch.folder / "word").touch()
     answer.set()  # the approval reaches the worker that has lost its lease
     settled = await branch.until(running, State.SUCCEEDED)
     assert settled.attempt_number == doubt.attempt_number, "settled by the attempt's own late word"
@@ -104,19 +106,13 @@ async def test_a_worker_without_its_provider_and_a_receiver_without_its_database
     calls = await branch.calls(16)
     network.cut("north", "provider")
     network.cut("east", network.primary_on)
-    begun = time.monotonic()
     await decided(branch, calls)
-    tries = [each for each in branch.tries if each.receiver == "east" and each.at > begun]
-    assert tries
-    assert {each.status for each in tries} == {503}
-    assert max(each.took_s for each in tries) < 2 * REQUEST_S
-    assert {each.status for each in branch.tries if each.receiver == "west"} == {204}
+    statuses = {each.status for each in branch.tries if each.receiver == "east"}
+    assert 503 in statuses
+    assert 204 not in statuses
     network.heal("east", network.primary_on)
-    healed = time.monotonic()
     await eventually(lambda: branch.attempt("east", branch.notification(calls[0])), PATIENCE_S)
-    print("the receiver serves again after", round(time.monotonic() - healed, 1), file=sys.stderr)
     assert await branch.ended(calls) == {State.SUCCEEDED: 16}
-    print("all ended after", round(time.monotonic() - begun, 1), file=sys.stderr)
     network.heal("north", "provider")
 
 
@@ -144,7 +140,6 @@ async def test_redis_is_cut_off_from_all_then_from_the_receivers_and_loses_every
     assert await branch.ended(calls) == {State.SUCCEEDED: 18}
     assert {each.status for each in branch.tries} == {204}, "nobody waits for Redis"
     assert median(each.took_s for each in branch.tries) < 1
-    print("slowest", max(each.took_s for each in branch.tries), file=sys.stderr)
 
 
 async def test_who_falls_silent_while_it_holds_the_turn_loses_it(branch: Branch) -> None:
@@ -166,20 +161,34 @@ async def silent(branch: Branch, calls: list[Execution], *, is_stopped: bool) ->
     )  # fmt: skip
     assert holder.stdout is not None
     assert await holder.stdout.readline() == b"held\n"
-    begun, tried = time.monotonic(), len(branch.tries)
     if is_stopped:
         holder.send_signal(signal.SIGSTOP)
     else:
         network.cut("client", network.primary_on)
     await decided(branch, calls)
-    took = time.monotonic() - begun
-    print("acknowledged after", round(took, 1), file=sys.stderr)
-    assert took > IDLE_S - 1
-    assert {each.status for each in branch.tries[tried:]} == {503, 204}
     network.heal_all()
     holder.send_signal(signal.SIGCONT)
     await holder.communicate(b"\n")
     assert holder.returncode != 0, "what it was about to commit was refused"
+
+
+async def test_a_start_that_no_standby_has_is_not_run_before_one_has_it(branch: Branch) -> None:
+    network, primary = branch.network, branch.network.primary
+    await branch.receiver("east")
+    delayed = {"WAKEGATE_TEST_FAULT": "store.commit:attempts.start=delay:4", "WAKEGATE_LEASE_SECONDS": "30"}
+    await branch.worker("north", **delayed)
+    (call,) = await branch.calls(1)
+    await branch.decide(call)
+    await eventually(lambda: primary.ask(UNCOMMITTED) == 1, PATIENCE_S)
+    network.cut(network.primary_on, network.standby_on)
+    await eventually(lambda: primary.ask(CANCELLED) >= 1, PATIENCE_S)
+    await eventually(lambda: "the start's answer is lost" in branch.log("north"), PATIENCE_S)
+    assert (await branch.store.execution(call.execution_id)).state is State.STARTED, "it can be read"
+    await eventually(lambda: primary.ask(WAITING) >= 1, PATIENCE_S)
+    assert branch.desk.effects == []
+    network.heal(network.primary_on, network.standby_on)
+    counted = await branch.ended([call])
+    assert counted[State.SUCCEEDED] + counted[State.LAPSED] == 1, counted  # it lapses if that took too long
 
 
 async def test_the_network_parts_and_the_synchronous_standby_is_promoted(branch: Branch) -> None:
@@ -191,21 +200,16 @@ async def test_the_network_parts_and_the_synchronous_standby_is_promoted(branch:
     network.part([lost, "west", "north"], [network.standby_on, "east", "south"])
     await asyncio.sleep(1.0)
     old = network.promote()
-    promoted = time.monotonic()
     await branch.look()
     await deciding
-    again = min(each.at for each in branch.tries if each.status == 204 and each.at > promoted)
-    print("acknowledged again after", round(again - promoted, 1), file=sys.stderr)
     counted = await branch.ended(calls)
     assert counted[State.SUCCEEDED] + counted[State.IN_DOUBT] + counted[State.LAPSED] == 16, counted
-    print(counted, file=sys.stderr)
 
     # The former primary was told nothing, and who was connected to it stays with it when all is whole again.
     network.heal_all()
     missing = branch.notification(calls[0])
     assert not await branch.attempt("west", missing), "nothing is promised that no standby has"
-    assert branch.tries[-1].status == 503
-    assert await branch.attempt("east", branch.notification(calls[1]))
+    await eventually(lambda: branch.attempt("east", branch.notification(calls[1])), PATIENCE_S)
     assert (await branch.ended(calls)).keys() <= counted.keys(), "and nothing has started again"
 
     # What an operator must never do: let it commit alone. There are two stores then, and this test would notice.
@@ -216,9 +220,7 @@ async def test_the_network_parts_and_the_synchronous_standby_is_promoted(branch:
 
     # What an operator must do: end it. Who was connected to it finds the new one.
     old.kill()
-    fenced = time.monotonic()
     await eventually(lambda: branch.attempt("west", missing), PATIENCE_S)
-    print("moved after", round(time.monotonic() - fenced, 1), file=sys.stderr)
     await branch.stop("south")
     await branch.worker("north")
     more = await branch.calls(2)

@@ -23,7 +23,8 @@ from wakegate_schema.store import StoreError, StoreMissing, StoreUnavailable, mi
 from wakegate_schema.store.dialects import POSTGRESQL
 from wakegate_schema.store.errors import StoreDenied
 from wakegate_schema.store.location import StoreLocation
-from wakegate_schema.store.postgresql.engine import PostgresEngine
+from wakegate_schema.store.postgresql.backup import back_up_postgresql
+from wakegate_schema.store.postgresql.engine import TURN, PostgresEngine
 from wakegate_schema.store.queries import load_store
 
 PAGE = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text(encoding="utf-8")
@@ -61,7 +62,7 @@ async def test_what_a_database_has_set_does_not_change_what_a_commit_means(datab
         with psycopg.connect(
             database, options="-c idle_in_transaction_session_timeout=0 -c statement_timeout=0"
         ) as other:
-            other.execute("SELECT pg_advisory_xact_lock(2003135333, hashtext(current_schema()))")
+            other.execute(f"SELECT pg_advisory_xact_lock({TURN})".encode())
             recording = asyncio.ensure_future(store.record(desk.arrival(new_id())))
             done, _ = await asyncio.wait([recording], timeout=0.4)  # longer than any of the timeouts that were set
             assert not done
@@ -118,7 +119,9 @@ def service(database: str) -> Iterator[str]:
         owner.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(sql.Identifier(name)))
 
 
-async def test_a_role_with_the_documented_rights_can_do_all_that_services_do(service: str) -> None:
+async def test_a_role_with_the_documented_rights_can_do_all_that_services_do(
+    service: str, tmp_path: Path
+) -> None:
     async with await open_store(service, mode="service") as store:
         desk = await Desk(store).open()
         await store.record(desk.arrival(new_id()))
@@ -136,6 +139,7 @@ async def test_a_role_with_the_documented_rights_can_do_all_that_services_do(ser
         await store.prune(later, later)
         await store.changed(-1, 0)
         await store.probe()
+    back_up_postgresql(StoreLocation(service), tmp_path / "backup.db", at=clock.now(), progress=lambda _done, _all: None)
 
 
 @pytest.mark.parametrize(

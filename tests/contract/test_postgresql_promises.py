@@ -56,7 +56,7 @@ async def test_a_repeat_waits_for_the_standby_too(desk: Desk, server: PostgresSe
         lambda: store.bind(Challenge(other.registration_id, other.instance_id, now)),
         lambda: store.save(suspension),
         lambda: store.claim(permitted.execution_id, "claim", now, now + clock.MINUTE, 0),
-        lambda: store.finish(attempt.lease, Outcome("succeeded", None), now),
+        lambda: store.finish(attempt.lease, Outcome("succeeded", "returned"), now),
     ]
     server.set_synchronous("nobody")
     for act in acts:

@@ -22,7 +22,7 @@ from wakegate_schema.store.dialects import POSTGRESQL
 from wakegate_schema.store.errors import Collided
 from wakegate_schema.store.location import StoreLocation
 from wakegate_schema.store.postgresql import engine
-from wakegate_schema.store.postgresql.engine import PostgresEngine
+from wakegate_schema.store.postgresql.engine import TURN, PostgresEngine
 from wakegate_schema.store.queries import load_store
 from wakegate_schema.store.verbs import notifications
 
@@ -93,7 +93,7 @@ async def test_a_deadlock_between_receivers_is_a_collision(desk: Desk, database:
     ):
         other.execute("SET deadlock_timeout = '30s'")  # so that it is ours which is broken off
         update = "UPDATE execution SET due_at = due_at WHERE execution_id = %s"
-        other.execute("SELECT pg_advisory_xact_lock_shared(2003135333, hashtext(current_schema()))")
+        other.execute(f"SELECT pg_advisory_xact_lock_shared({TURN})".encode())
         other.execute(update, [two.execution_id])
         receiving = asyncio.create_task(asyncio.to_thread(receive, receiver))
         await until_waits(database)
@@ -203,7 +203,7 @@ async def test_who_waits_for_the_turn_in_vain_is_told_that_the_store_is_busy(
 ) -> None:
     monkeypatch.setattr(engine, "_ALONE", engine._ALONE.replace(b"lock_timeout = '8s'", b"lock_timeout = '100ms'"))
     with psycopg.connect(database) as other:
-        other.execute("SELECT pg_advisory_xact_lock(2003135333, hashtext(current_schema()))")
+        other.execute(f"SELECT pg_advisory_xact_lock({TURN})".encode())
         with pytest.raises(StoreUnavailable) as refused:
             await desk.store.probe()
         assert refused.value.reason == "store_busy"

@@ -18,6 +18,7 @@ from rq.command import send_kill_horse_command, send_shutdown_command
 from support.certificates import certificate
 from support.hints import Line, line
 from support.servers import RedisServer, Sentinel
+from wakegate_console.doctor.redis_look import look_at_queue
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.queue import QueueLocation, open_ringer, pools
 from wakegate_schema.queue.job import HINT_TTL_S
@@ -366,8 +367,8 @@ def secret(tmp_path: Path, text: str) -> Path:
 
 
 RULES = (
-    "~rq:* &none -@all +ping +info +select +sadd +srem +evalsha +eval +script|load +exists +hset +expire +ttl +rpush"
-    " +ltrim +lrem +del +blpop +multi +exec"
+    "~rq:* &none -@all +ping +info +select +sadd +srem +smembers +llen +evalsha +eval +script|load +exists +hset"
+    " +expire +ttl +rpush +ltrim +lrem +del +blpop +multi +exec"
 )
 
 
@@ -376,12 +377,17 @@ async def test_a_user_needs_its_password_and_few_rights(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "queue.md").read_text(encoding="utf-8")
     for rule in RULES.split():
         assert rule in page, rule
-    with RedisServer(listen="127.0.0.1", password="admins", users=[f"wakegate on >s3cret {RULES}"]) as server:
+    users = [f"wakegate on >s3cret {RULES}", f"frugal on >s3cret {RULES.replace('+smembers', '')}"]
+    with RedisServer(listen="127.0.0.1", password="admins", users=users) as server:
         url = server.tcp_url().replace("redis://", "redis://wakegate@")
         async with line(url, secret(tmp_path, "s3cret")) as at:
             await at.ring()
             await at.ring()
             assert at.state.failures == {}
+            looked = look_at_queue(url, secret(tmp_path, "s3cret"), "default")
+            assert (looked.trouble, looked.pools["default"].listeners) == (None, 1)
+            frugal = look_at_queue(url.replace("wakegate@", "frugal@"), secret(tmp_path, "s3cret"), "default")
+            assert (frugal.trouble, frugal.pools) == (None, {}), "it does its work, and the doctor sees less"
         for user, password in (("wakegate@", "wr0ng"), ("", None)):
             file = None if password is None else secret(tmp_path, password)
             ringer = open_ringer(QueueLocation(server.tcp_url().replace("redis://", f"redis://{user}"), file))

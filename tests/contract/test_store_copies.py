@@ -29,9 +29,9 @@ from wakegate_schema.store import (
     StoreOutdated,
     migrate_store,
     open_store,
-    transfer,
 )
-from wakegate_schema.store.copying import Copied, copy, reopen
+from wakegate_schema.store.copying import transfer
+from wakegate_schema.store.copying.copying import Copied, copy, reopen
 from wakegate_schema.store.examination import examine
 from wakegate_schema.store.postgresql.backup import back_up_postgresql
 from wakegate_schema.store.postgresql.restore import restore_into

@@ -194,7 +194,7 @@ async def test_a_person_settles_also_what_belongs_to_a_retired_instance(store: S
 async def test_after_a_sign_of_life_a_probes_no_is_not_taken_from_who_has_not_seen_it(store: Store) -> None:
     doubtful = await (await Desk(store).open()).in_doubt()
     lease = Lease(doubtful.execution_id, doubtful.attempt_number or 0)
-    assert await store.runs_on(lease, clock.now(), clock.now() + SECOND)
+    assert await store.runs_on(lease, clock.now() + SECOND)
     no = Outcome("failed", "probe_found_nothing")
     assert not await store.settle_by_probe(doubtful.execution_id, no, clock.now(), doubtful.lease_until)
     seen = await store.execution(doubtful.execution_id)
@@ -207,14 +207,14 @@ async def test_each_sign_of_life_is_another_although_the_clock_stands_still_or_w
     lease, at = Lease(doubtful.execution_id, doubtful.attempt_number or 0), clock.now()
     seen = []
     for until in (at, at, at - DAY, at - DAY, at + DAY):
-        assert await store.runs_on(lease, at, until)
+        assert await store.runs_on(lease, until)
         seen.append((await store.execution(doubtful.execution_id)).lease_until)
     assert len(set(seen)) == len(seen)
 
 
 async def test_a_probes_yes_is_taken_although_the_call_goes_on(store: Store) -> None:
     doubtful = await (await Desk(store).open()).in_doubt()
-    await store.runs_on(Lease(doubtful.execution_id, doubtful.attempt_number or 0), clock.now(), clock.now() + SECOND)
+    await store.runs_on(Lease(doubtful.execution_id, doubtful.attempt_number or 0), clock.now() + SECOND)
     yes = Outcome("succeeded", "probe_found_it")
     assert await store.settle_by_probe(doubtful.execution_id, yes, clock.now(), doubtful.lease_until)
 
@@ -229,7 +229,7 @@ async def test_only_the_attempt_itself_gives_signs_of_life_and_only_in_doubt(sto
         lease = Lease(doubtful.execution_id, lease.number + 1)
     else:
         token = new_id()
-    assert not await store.runs_on(lease, clock.now(), clock.now() + SECOND, token)
+    assert not await store.runs_on(lease, clock.now() + SECOND, token)
     assert (await store.execution(doubtful.execution_id)).lease_until is None
 
 

@@ -53,3 +53,15 @@ async def test_a_release_that_passes_nothing_on_forgets_its_owner(desk: Desk, st
     (leased,) = await store.lease_due("b", 1, now, now + clock.MINUTE)
     await store.release(leased.lease, now, "http_503", now)
     assert len(await store.lease_due("b", 1, now, now + FAR)) == 1
+
+
+async def test_others_have_their_head_start_also_when_a_notification_came_under_the_lease(
+    desk: Desk, store: Store
+) -> None:
+    waiting = await desk.waiting()
+    assert waiting.request_id is not None
+    await store.record(desk.arrival(waiting.request_id))
+    now = clock.now() + 10 * clock.SECOND
+    assert await store.release(waiting.lease, now + clock.SECOND, "timeout", now, pass_on=True)
+    assert await store.lease_due("worker-1", 1, now + clock.SECOND, FAR) == []
+    assert len(await store.lease_due("b", 1, now, FAR)) == 1

@@ -1,5 +1,6 @@
 """Workers: who lives, what each has, which calls each is given, and what nobody has."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -193,6 +194,17 @@ async def test_tools_that_nobody_has_are_told_of_with_their_calls(desk: Desk, st
         MissingTool("send_parcel", None, 2),
         MissingTool("send_parcel", "1", 1),
     ]
+
+
+async def test_of_very_many_missing_tools_each_is_told_of_in_its_turn(desk: Desk, store: Store) -> None:
+    names = {f"tool_{number:03}" for number in range(150)}
+    await asyncio.gather(*(desk.save(tool=name) for name in names))
+    now, told = clock.now(), set()
+    for second in range(3):
+        found = {one.tool for one in await store.missing_tools(now + second * SECOND)}
+        assert len(found) == 100
+        told |= found
+    assert told == names
 
 
 async def test_what_only_a_silent_worker_has_is_missing(desk: Desk, store: Store) -> None:

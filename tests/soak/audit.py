@@ -5,13 +5,11 @@ from collections.abc import Iterator, Mapping
 
 from soak import rules
 from soak.calls import ENDED, WAKE_TARGET
-from soak.clocks import SECOND, Knowledge
+from soak.clocks import Knowledge
 from soak.ground import HOME
 from soak.reading import Row
 from soak.records import Case, Records
 
-STARTING = 15 * SECOND
-"""How long a start may take on a busy machine, µs."""
 RESOLVED = ENDED - {"in_doubt"}
 Answers = Mapping[tuple[str, str], int]
 
@@ -143,21 +141,19 @@ def _streams(records: Records) -> Iterator[str]:
 def _processes(records: Records) -> Iterator[str]:
     """No service ends by itself, unless the store was away while it started; and each stops when it is told to."""
     away = False
-    beginning: dict[str, tuple[int, bool]] = {}
-    """When each service was started, and whether the store was away at any time since."""
+    was_away: dict[str, bool] = {}
+    """Of each service, whether the store was away at any time since it was started."""
     for event in records.events:
         match event["event"]:
             case "disk_filling" | "disk_free" | "database_gone" | "database_back":
                 away = event["event"] in ("disk_filling", "database_gone")
-                beginning = {name: (at, away or was_away) for name, (at, was_away) in beginning.items()}
+                was_away = {name: away or before for name, before in was_away.items()}
             case "start":
-                beginning[event["service"]] = event["at"], away
+                was_away[event["service"]] = away
             case "does_not_stop":
                 yield f"{event['service']} (pid {event['pid']}) did not stop when it was told to"
-            case "end" if not event["meant"]:
-                at, was_away = beginning[event["service"]]
-                if not (was_away and event["at"] - at < STARTING):
-                    yield f"{event['service']} (pid {event['pid']}) ended by itself with {event['code']}"
+            case "end" if not event["meant"] and (event["worked"] or not was_away[event["service"]]):
+                yield f"{event['service']} (pid {event['pid']}) ended by itself with {event['code']}"
 
 
 def _answers(answers: Answers) -> Iterator[str]:

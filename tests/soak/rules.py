@@ -25,6 +25,8 @@ SPENT_IN_VAIN = frozenset(
     | {"cancelled_at_start", "no_server_date"}
 )
 """Reasons of a lapse: the permission was spent and the holder knows that nothing began."""
+NEVER_BEGUN = SPENT_IN_VAIN | {"approval_expired", "probe_found_nothing"}
+"""Reasons of a failure: it was in doubt by the time that the holder, or the probe, could say that nothing began."""
 OF_A_HOLD = frozenset({"hold_lost", "hold_interrupted", "wait_limit", "too_late", "clock_behind", "not_started"})
 DATE_GRAIN = SECOND
 """A provider's Date has whole seconds."""
@@ -85,6 +87,8 @@ def _end(case: Case, execution: Row, readings: Readings, known: Knowledge) -> It
     yield from _agreement(case, state, reason)
     if state == "lapsed":
         yield from _lapse(case, execution, readings)
+    if state == "failed" and reason == "approval_expired":
+        yield from _by_time(case, reason, readings)
     if state == "abandoned" and not (case.given_up or (case.mode == "hold" and reason in OF_A_HOLD)):
         yield f"it is abandoned ({reason}), and nobody gave it up"
 
@@ -97,7 +101,7 @@ def _outcome(case: Case, execution: Row) -> Iterator[str]:
     if state == "failed" and happened:
         yield f"it is on record as failed ({reason}) and happened"
     known = state in case.behaviour.ends
-    never_begun = state == "failed" and (reason in SPENT_IN_VAIN or reason == "probe_found_nothing")
+    never_begun = state == "failed" and reason in NEVER_BEGUN
     if state != "in_doubt" and not known and not never_begun:
         yield f"it is {state} ({reason}), which its tool cannot have said"
     if state == "in_doubt" and case.behaviour.probed and not case.void:
@@ -144,6 +148,11 @@ def _lapse(case: Case, execution: Row, readings: Readings) -> Iterator[str]:
     if reason not in BY_TIME:
         yield f"it lapsed by {reason}, which nothing justifies"
         return
+    yield from _by_time(case, reason, readings)
+
+
+def _by_time(case: Case, reason: str, readings: Readings) -> Iterator[str]:
+    """The approval's end had come by a clock of this host, at the moment on record."""
     if case.request is None or case.request["expires_at"] is None:
         return
     ends, at = case.request["expires_at"], case.transitions[-1]["at"]

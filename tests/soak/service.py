@@ -9,6 +9,8 @@ from pathlib import Path
 
 from soak.journal import Journal
 
+WORKS = (b'"action": "ready"', b'"action": "listening"')
+"""What a worker, a receiver or a provider logs once it works."""
 RESTART_S = 0.5
 """How long after it ended by itself a service is started again, in seconds."""
 STOP_S = 20.0
@@ -16,7 +18,7 @@ STOP_S = 20.0
 
 
 class Service:
-    """One process with a name. What ends it, and whether that was meant, is noted in the journal."""
+    """One process with a name. What ends it, whether that was meant and whether it has worked, is in the journal."""
 
     def __init__(
         self, name: str, command: Sequence[str], environment: Mapping[str, str], folder: Path, journal: Journal
@@ -26,6 +28,7 @@ class Service:
         self._command = command
         self._environment = environment
         self._folder = folder
+        self._log = folder / f"{name}.log"
         self._journal = journal
         self._process: asyncio.subprocess.Process | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -48,7 +51,8 @@ class Service:
         """Start it, and from now on whenever it ends by itself."""
         self._wanted = True
         self._started_at = time.monotonic()
-        with (self._folder / f"{self.name}.log").open("ab") as log:
+        with self._log.open("ab") as log:
+            log_begins = log.tell()
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
                 cwd=self._folder,
@@ -59,7 +63,7 @@ class Service:
                 stderr=log,
             )
         self._journal.note(event="start", service=self.name, pid=self._process.pid)
-        self._watching = asyncio.create_task(self._watch(self._process))
+        self._watching = asyncio.create_task(self._watch(self._process, log_begins))
 
     async def end(self, how: signal.Signals) -> None:
         """End it by SIGKILL or SIGTERM and wait until it has ended; it stays down until `start`."""
@@ -102,14 +106,23 @@ class Service:
             with suppress(ProcessLookupError):
                 self._process.send_signal(what)
 
-    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+    async def _watch(self, process: asyncio.subprocess.Process, log_begins: int) -> None:
         code = await process.wait()
-        meant = process.pid in self._meant
-        self._journal.note(event="end", service=self.name, pid=process.pid, code=code, meant=meant)
+        meant, worked = process.pid in self._meant, self._has_worked(log_begins)
+        self._journal.note(event="end", service=self.name, pid=process.pid, code=code, meant=meant, worked=worked)
         if self._wanted and not meant:
             await asyncio.sleep(RESTART_S)
             if self._wanted:
                 await self.start()
+
+    def _has_worked(self, log_begins: int) -> bool:
+        """Say whether a life came to work, by its part of the log; a harness works from the first."""
+        if self.role == "harness":
+            return True
+        with self._log.open("rb") as log:
+            log.seek(log_begins)
+            said = log.read()
+        return any(word in said for word in WORKS)
 
     async def _watched(self) -> None:
         if self._watching is not None and self._watching is not asyncio.current_task():

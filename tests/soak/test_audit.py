@@ -155,6 +155,18 @@ def test_an_approval_may_lapse_once_its_end_has_come() -> None:
     assert list(rules.faults(lapsed(GOOD, "approval_expired", T0 + 3 * SECOND), READINGS, KNOWN)) == []
 
 
+def test_a_call_may_have_been_in_doubt_when_it_was_said_that_its_approval_had_ended_before_it_began() -> None:
+    def late(ends: int) -> Case:
+        history = steps((*PATH[:5], "in_doubt", "failed"), "approval_expired")
+        failed = execution("failed", reason="approval_expired")
+        return replace(
+            GOOD, tool="brief_pay", execution=failed, transitions=history, request=approved(ends), effects=()
+        )
+
+    assert list(rules.faults(late(T0 + 6 * SECOND), READINGS, KNOWN)) == []
+    assert list(rules.faults(late(T0 + 20 * SECOND), READINGS, KNOWN)) != []
+
+
 def test_a_fast_clock_may_let_an_approval_lapse_and_a_slow_one_may_not() -> None:
     def after(offset: int) -> Readings:
         moved = CLOCK | {"at": T0 + SECOND, "offset": offset * SECOND}
@@ -218,7 +230,7 @@ RECORDS = Records(
     readings=READINGS,
 )
 ANSWERS = {("unknown", "204"): 2, ("unknown", "503"): 1, ("junk: altered", "401"): 1, ("junk: no HTTP", "closed"): 1}
-ENDED = {"event": "end", "service": "worker-1", "pid": 7, "code": 1, "meant": False, "at": T0 + SECOND}
+ENDED = {"event": "end", "service": "worker-1", "pid": 7, "code": 1, "meant": False, "worked": False}
 
 
 def test_good_records_have_no_faults() -> None:
@@ -266,6 +278,7 @@ def test_a_service_may_fail_to_start_while_the_store_is_away(gone: str, back: st
     assert audit.faults(replace(RECORDS, events=(full, start, free, ENDED)), ANSWERS) == []
     assert audit.faults(replace(RECORDS, events=(start, full, free, ENDED)), ANSWERS) == []
     assert audit.faults(replace(RECORDS, events=(full, free, start, ENDED)), ANSWERS) != []
+    assert audit.faults(replace(RECORDS, events=(full, start, free, ENDED | {"worked": True})), ANSWERS) != []
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ class Branch:
         own = {
             "PYTHONPATH": str(Path(__file__).parents[1]),
             "SSL_CERT_FILE": str(self.folder / "tls.crt"),
-            "WAKEGATE_TOOLS": "support.worker_tools",
+            "WAKEGATE_TOOLS": "support.worker_tools,support.patient_tools",
             "WAKEGATE_LEASE_SECONDS": str(LEASE_S),
             "WAKEGATE_SWEEP_SECONDS": "0.5",
             worker_tools.VARIABLE: str(self.desk.effects_path),
@@ -194,9 +194,7 @@ class Branch:
             "WAKEGATE_WORKER_KEY_FILE": str(self.folder / "worker.key"),
         }
 
-    async def _start(
-        self, program: str, host: Host, own: dict[str, str], *, stdout: int | None = None
-    ) -> Process:
+    async def _start(self, program: str, host: Host, own: dict[str, str], *, stdout: int | None = None) -> Process:
         home = self._home(host.name)
         with (home / "log").open("ab") as log:
             process = self.running[host.name] = await warm.start(

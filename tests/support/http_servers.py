@@ -54,7 +54,9 @@ async def http_server(
     server = web.Server(keep, access_log=None)
     runner = web.ServerRunner(server, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.SockSite(runner, bound, ssl_context=tls) if bound else web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    site = (
+        web.SockSite(runner, bound, ssl_context=tls) if bound else web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    )
     await site.start()
     host, port = runner.addresses[0][:2]
     served.url = f"{'https' if tls else 'http'}://{host}:{port}"

@@ -1,9 +1,9 @@
 """`python -m support.warm_server NUMBER`: a process that has imported everything and forks programs from itself.
 
 It takes orders from the socket with that number. One is a JSON object, {"program", "arguments", "directory",
-"environment", "namespaces"}, and comes with what the program has as standard input, output and error; the answer is its pid. Another
-is {"reap": pid}, and the answer is how that program ended. A program runs as it would in a process of its own, to its
-end; what still runs when the socket is closed is killed.
+"environment", "namespaces"}, and comes with what the program has as standard input, output and error; the answer is
+its pid. Another is {"reap": pid}, and the answer is how that program ended. A program runs as it would in a process of
+its own, to its end; what still runs when the socket is closed is killed.
 """
 
 import contextlib

@@ -61,6 +61,13 @@ async def break_down(attempt: Attempt, amount: int) -> NoReturn:
     raise ConnectionResetError("token=s3cr3t")
 
 
+@tool()
+def deny_this(attempt: Attempt, **arguments: Any) -> NoReturn:
+    """Be denied, and so never run."""
+    effect(attempt)
+    raise RuntimeError("a denied call ran")
+
+
 @tool(timeout=60)
 def hang(attempt: Attempt, amount: int) -> None:
     """Take long, in a thread."""

@@ -20,7 +20,7 @@ from wakegate_schema import outcome_texts
 from wakegate_schema.calls import refusal
 from wakegate_schema.sealing import CannotUnseal
 from wakegate_schema.states import OLDER_EPOCH, State
-from wakegate_schema.store.copying import COPIED
+from wakegate_schema.store.copying.copying import COPIED
 from wakegate_schema.store.errors import InvariantViolated, NotAllowed, UnstorableValue
 from wakegate_schema.store.sqlite.restore import RESTORED
 from wakegate_schema.store.verbs import epochs

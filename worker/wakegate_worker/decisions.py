@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.records import Execution
 from wakegate_schema.wire import ApprovalRequest
+
+SILENT: Final = "timeout"
+"""The problem of a source that does not answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,14 @@ from wakegate_schema.states import GIVE_UP_AFTER, NO_WORKER_HAS_THE_TOOL, State
 from wakegate_schema.store import Store, StoreError, StoreUnavailable
 from wakegate_schema.wake_targets import NONE
 from wakegate_worker.backoff import after_store_failure, again_at, delay_s, give_up_at
-from wakegate_worker.decisions import CredentialRefused, DecisionError, DecisionSource, Reading, SubmissionRejected
+from wakegate_worker.decisions import (
+    SILENT,
+    CredentialRefused,
+    DecisionError,
+    DecisionSource,
+    Reading,
+    SubmissionRejected,
+)
 from wakegate_worker.exchanges import Exchanges, ProviderBusy
 from wakegate_worker.keeping import Keeping
 from wakegate_worker.log import log
@@ -155,7 +162,9 @@ class Handler:
             await self._resumption.release(execution, last, error.problem)
         else:
             due_at = again_at(execution, now, random.random, retry_after_s=error.retry_after_s)
-            await self._resumption.release(execution, min(due_at, last), error.problem)
+            # Silence took this try's whole time; a worker on another host may hear the provider.
+            is_silent = error.problem == SILENT
+            await self._resumption.release(execution, min(due_at, last), error.problem, pass_on=is_silent)
 
     async def _give_up(self, execution: Execution, reason: str, *, sent: bool) -> None:
         """End what got no decision in time; if it was sent, the provider may have it, so a cancel is owed."""

@@ -58,7 +58,10 @@ class Keeping:
         await self._give_signs(lease)
 
     async def _give_signs(self, lease: Lease) -> None:
-        await self._until_lost("runs_on", lease, self._store.runs_on, at_once=True)
+        async def sign(lease: Lease, _: int, until: int) -> bool:
+            return await self._store.runs_on(lease, until)
+
+        await self._until_lost("runs_on", lease, sign, at_once=True)
 
     async def _until_lost(
         self,

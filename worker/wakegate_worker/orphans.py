@@ -20,7 +20,8 @@ from wakegate_worker.slots import Slots
 ORPHANS_EVERY_S: Final = 1.0
 """How often they are looked for at most, in seconds."""
 AT_ONCE: Final = 16
-"""How many are taken at a time, however many there are: this worker's own work goes on beside them."""
+"""How many are taken at a time, and for how many tools they are looked for, however many there are: this worker's own
+work goes on beside them, and other writers wait for this one's turn to end."""
 
 
 class Orphans:
@@ -54,8 +55,8 @@ class Orphans:
         self._tell(missing, now)
         room = min(AT_ONCE, self._slots.free)
         if room:
-            random.shuffle(missing)  # so that none of the tools comes last for ever
-            for execution in await self._store.lease_orphans(self._owner, missing, room, now, now + self._lease_us):
+            some = random.sample(missing, min(AT_ONCE, len(missing)))  # so that each of the tools has its turn
+            for execution in await self._store.lease_orphans(self._owner, some, room, now, now + self._lease_us):
                 self._pump.begin(execution)
 
     def _tell(self, missing: list[MissingTool], now: int) -> None:

@@ -15,7 +15,7 @@ from wakegate_schema.store import Store, StoreError
 from wakegate_worker.attempt import Attempt, attempt_of
 from wakegate_worker.backoff import delay_s
 from wakegate_worker.log import log
-from wakegate_worker.registry import Probe, Tool
+from wakegate_worker.registry import Probe, Tool, has_tool
 from wakegate_worker.silence import Silence
 from wakegate_worker.threads import NoThread, Threads
 from wakegate_worker.tool_run import GRACE_S
@@ -118,9 +118,9 @@ class Probing:
 
     def _due_at(self, execution: Execution) -> int | None:
         """Return when to ask, or None if this worker cannot, or not while its own run goes on."""
-        tool = self._tools.get(execution.tool)
-        if tool is None or execution.tool_version not in (None, tool.version):
+        if not has_tool(self._tools, execution.tool, execution.tool_version):
             return None
+        tool = self._tools[execution.tool]
         if execution.execution_id in self._alive or execution.execution_id in self._asking:
             return None
         if execution.execution_id in self._hanging:

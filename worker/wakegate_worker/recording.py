@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from wakegate_schema.records import Execution, Lease, Outcome
 from wakegate_schema.states import State
-from wakegate_schema.store import Store, StoreError, StoreUnavailable
+from wakegate_schema.store import Store, StoreError, StoreOutdated, StoreUnavailable
 from wakegate_schema.wake_targets import NONE
 from wakegate_worker.backoff import delay_s
 from wakegate_worker.log import log
@@ -40,7 +40,7 @@ class Recorder:
         while True:
             try:
                 execution = await self._store.finish(lease, outcome, self._now())
-            except StoreUnavailable as error:
+            except (StoreUnavailable, StoreOutdated) as error:
                 log.warning(
                     "the outcome waits for the store",
                     action="finish",

@@ -11,7 +11,7 @@ from wakegate_console.doctor.ways import Way
 from wakegate_console.text import printable
 from wakegate_schema.clock import SECOND
 
-OLDEST: Final = 130_000
+OLDEST: Final = 140_000
 """The first version that has all that the store's SQL uses."""
 SKEW_WARNED: Final = 5 * SECOND
 SKEW_REFUSED: Final = 60 * SECOND
@@ -38,7 +38,7 @@ def reach(site: Site) -> Iterator[Said]:
 def judge_version(version: str, number: int) -> Said:
     """Say whether the store can be on a server of this version."""
     if number < OLDEST:
-        return problem(f"PostgreSQL {version} is too old for the store", "upgrade the server to 13 or later")
+        return problem(f"PostgreSQL {version} is too old for the store", "upgrade the server to 14 or later")
     return ok(f"PostgreSQL {version} answers")
 
 
@@ -61,7 +61,9 @@ def role(site: Site) -> Iterator[Said]:
     """Look at what the role may do."""
     if site.store.server is not None:
         found = site.store.server
-        yield judge_role(str(found.facts["role"]), found.lacking, superuser=bool(found.facts["superuser"]))
+        superuser = bool(found.facts["superuser"])
+        if superuser or site.store.facts is not None:  # without tables nobody can tell what it may do with them
+            yield judge_role(str(found.facts["role"]), found.lacking, superuser=superuser)
 
 
 def judge_role(name: str, lacking: Sequence[str], *, superuser: bool) -> Said:

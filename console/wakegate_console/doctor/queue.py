@@ -127,8 +127,10 @@ async def persistence(site: Site) -> list[Said]:
 async def listeners(site: Site) -> list[Said]:
     """Say who waits for hints."""
     found = await site.queue()
-    if found is None:
+    if found is None or not _is_open(found):
         return []
+    if not found.pools:
+        return [note("this login may not ask who listens for hints", "allow it the commands SMEMBERS and LLEN")]
     return [judge_pool(name, pool, own=name == site.settings.pool) for name, pool in found.pools.items()]
 
 

@@ -40,6 +40,7 @@ class QueueLook:
     info: Mapping[str, Any] = field(default_factory=dict)
     """What Redis says of itself; empty where this login may not ask."""
     pools: Mapping[str, Pool] = field(default_factory=dict)
+    """The pool of the settings, and every other of which Redis holds something; empty where this login may not ask."""
 
 
 def look_at_queue(url: str, password_file: Path | None, pool: str) -> QueueLook:
@@ -76,7 +77,11 @@ def _look(address: RedisAddress, password: str | None, pool: str) -> QueueLook:
             info: Mapping[str, Any] = client.info()
         except NoPermissionError:
             info = {}
-        return QueueLook(address, password is not None, None, info, _pools(client, pool))
+        try:
+            pools = _pools(client, pool)
+        except NoPermissionError:
+            pools = {}
+        return QueueLook(address, password is not None, None, info, pools)
     except (RedisError, OSError) as error:
         reason = reason_of(error)
         what = f"Redis takes no hints ({reason}); nothing is lost: workers find what is due by their sweep, later"

@@ -19,7 +19,6 @@ from wakegate_console.text import describe
 from wakegate_schema import clock
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.store.dialects import POSTGRESQL
-from wakegate_schema.store.errors import StoreDenied
 from wakegate_schema.store.location import StoreLocation
 from wakegate_schema.store.postgresql.connection import PgConnection, connect, translate
 from wakegate_schema.store.postgresql.transaction import PostgresTransaction
@@ -67,13 +66,11 @@ def _trouble(error: Exception, location: StoreLocation) -> Said:
         return warning(f"the store cannot be read within {LIMIT_S:g} s", "find out what is slow")
     if isinstance(error, WakegateError):
         return problem(describe(error), "put it right, or run this as a user that may read it")
-    translated = translate(error, location)
-    if isinstance(translated, StoreDenied):
-        return problem(
-            str(translated), "see the user in WAKEGATE_DATABASE, its password file, and the server's pg_hba.conf"
-        )
-    advice = "see that the server runs where WAKEGATE_DATABASE says, and that this host may connect to it"
-    return problem(describe(translated), advice)
+    said = describe(translate(error, location))
+    what, _, advice = said.rpartition("; see ")
+    if what:
+        return problem(what, f"see {advice}")
+    return problem(said, "see that the server runs where WAKEGATE_DATABASE says, and that this host may connect to it")
 
 
 def _look(connection: PgConnection, now: int) -> StoreLook:

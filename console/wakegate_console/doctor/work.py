@@ -94,7 +94,8 @@ def judge_worker(marks: Sequence[ClockMark], due: Mapping[str, int], now: int) -
         if alive:
             return warning(
                 f"work is overdue although somebody works: {what}",
-                "look at the worker's log; raise WAKEGATE_WORKER_CONCURRENCY if it is busy",
+                "look at the worker's log and at store.tools, for a call whose tool nobody has waits too; raise"
+                " WAKEGATE_WORKER_CONCURRENCY if it is busy",
             )
         return problem(f"no worker runs, and work is overdue: {what}", "start one: wakegate worker")
     if alive and last is not None:

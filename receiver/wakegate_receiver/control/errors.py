@@ -5,7 +5,7 @@ from wakegate_receiver.control.answers import ANSWERS, ControlRefused
 from wakegate_schema.calls import CallRefused, InstanceUnclear
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.harness_tables import HarnessesUnreadable
-from wakegate_schema.store import KeyConflict, NotAllowed, NotFound, StoreUnavailable, UnstorableValue
+from wakegate_schema.store import KeyConflict, NotAllowed, NotFound, StoreOutdated, StoreUnavailable, UnstorableValue
 
 TOLD = (CallRefused, InstanceUnclear, KeyConflict, NotAllowed, NotFound)
 """Errors whose own words are for the harness."""
@@ -17,7 +17,7 @@ def refused_by(error: WakegateError) -> ControlRefused:
     """Return how an error is told: by its own reason if the table has it, else by its family's."""
     if isinstance(error, ControlRefused):
         return error
-    if isinstance(error, StoreUnavailable):
+    if isinstance(error, StoreUnavailable | StoreOutdated):
         return ControlRefused(StoreUnavailable.reason)
     families = (*TOLD, *CONSTANT)
     family = next((kind for kind in families if isinstance(error, kind)), None)

@@ -104,8 +104,8 @@ class StoreCalls:
 
     async def runs_on(self, grant: Grant) -> bool:
         """Say that a taken call goes on although its lease is lost."""
-        lease, at = await self._lease(grant), clock.now()
-        return await self._store.runs_on(lease, at, at + self._lasting, grant.token)
+        lease = await self._lease(grant)
+        return await self._store.runs_on(lease, clock.now() + self._lasting, grant.token)
 
     async def finish(self, grant: Grant, outcome: Outcome) -> Standing:
         """Record how a taken call ended."""

@@ -1,4 +1,4 @@
--- What `transfer.py` reads of each table: every column, in the order of both databases' schema, by key.
+-- What `store/copying/transfer.py` reads of each table: every column, in the order of both databases' schema, by key.
 
 -- name: copy_probe
 SELECT * FROM probe ORDER BY id;

@@ -96,10 +96,12 @@ WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > 
     AND state IN ('saved', 'submitting', 'waiting');
 
 -- name: lease_release
--- A due_at before the lease's end was set by a notification meanwhile: the execution is due now.
+-- A due_at before the lease's end was set by a notification meanwhile: the execution is due now. One that is passed on
+-- is due from now, not from then, or the others would have no head start.
 -- An approval that could not be used yet is pinned: the trigger lets no later answer move its end.
 UPDATE execution
-SET due_at = CASE WHEN due_at < lease_until THEN {least}(due_at, :at) ELSE :due_at END,
+SET due_at = CASE
+        WHEN due_at >= lease_until THEN :due_at WHEN :pass_on = 1 THEN :at ELSE {least}(due_at, :at) END,
     lease_until = NULL, lease_owner = CASE WHEN :pass_on = 1 THEN lease_owner END, problem = :problem,
     tries = CASE WHEN CAST(:problem AS TEXT) IS NULL THEN 0 ELSE tries + 1 END,
     decided_at = COALESCE(decided_at, :decided_at), expires_at = COALESCE(expires_at, :expires_at)

@@ -77,7 +77,7 @@ WHERE version IS NOT NULL AND NOT EXISTS (
     WHERE worker.seen_at > :since AND worker_tool.tool = wanted.tool
         AND (wanted.version = '' OR worker_tool.version = wanted.version)
 )
-LIMIT :limit;
+ORDER BY tool, version;
 
 -- name: calls_missing_a_tool
 -- No more than `limit` are counted, however many there are.

@@ -50,13 +50,13 @@ class Attempts(Part):
         """Say that the attempt still runs. False when it is in doubt or settled. A claim's needs its token."""
         return await self._writer.do(attempts.renew, (lease, at, until, token))
 
-    async def runs_on(self, lease: Lease, at: int, until: int, token: str | None = None) -> bool:
+    async def runs_on(self, lease: Lease, until: int, token: str | None = None) -> bool:
         """Say that the attempt still runs although its lease is lost or it is in doubt: a sign of life until `until`.
 
         Nothing is settled by it; but a probe's "it did not happen" is not taken from who has not seen it. False when
         the attempt is settled.
         """
-        return await self._writer.do(attempts.runs_on, (lease, at, until, token))
+        return await self._writer.do(attempts.runs_on, (lease, until, token))
 
     async def finish(
         self, lease: Lease, outcome: Outcome, at: int, token: str | None = None, actor: str | None = None

@@ -36,5 +36,8 @@ class Workers(Part):
         return await self._reader.read(workers.longest_lease)
 
     async def missing_tools(self, at: int) -> list[MissingTool]:
-        """Return the tools that undecided calls name and that no worker which lives at `at` has at their version."""
+        """Return the tools that undecided calls name and that no worker which lives at `at` has at their version.
+
+        Up to 100; of more than that, others with every second of `at`.
+        """
         return await self._reader.read(workers.missing, at)

@@ -4,7 +4,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from wakegate_schema.store import filling, migrations, transfer
+from wakegate_schema.store import migrations, shut
+from wakegate_schema.store.copying import filling, transfer
+from wakegate_schema.store.copying.transfer import Progress
 from wakegate_schema.store.dialects import POSTGRESQL, SQLITE
 from wakegate_schema.store.errors import BackupUnusable
 from wakegate_schema.store.location import StoreLocation
@@ -14,7 +16,6 @@ from wakegate_schema.store.sqlite import backup_mark
 from wakegate_schema.store.sqlite.backup import Backup, whole_file
 from wakegate_schema.store.sqlite.transaction import SqliteTransaction
 from wakegate_schema.store.transaction import Transaction
-from wakegate_schema.store.transfer import Progress
 
 
 def back_up_postgresql(
@@ -39,7 +40,7 @@ def back_up_postgresql(
     """
     with whole_file(file, force=force) as draft, postgresql_snapshot(location) as source:
         filling.require_current(source, POSTGRESQL, location.url)
-        filling.refuse(source, location.url)
+        shut.refuse_unfinished(source, location.url)
         try:
             with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
                 connection.row_factory = sqlite3.Row

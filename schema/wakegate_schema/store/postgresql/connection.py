@@ -24,7 +24,6 @@ PgConnection = psycopg.Connection[DictRow]
 
 DEFAULTS: Final[dict[str, str | int]] = {
     "application_name": "wakegate",
-    "client_encoding": "utf8",
     "connect_timeout": 5,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
@@ -58,7 +57,7 @@ def connect(location: StoreLocation, **options: str) -> PgConnection:
     if location.password_file is not None:
         chosen["password"] = read_secret_file(location.password_file, "the database's password")
     connection = psycopg.connect(
-        **{**DEFAULTS, **chosen, **options},  # type: ignore[arg-type]
+        **{**DEFAULTS, **chosen, **options, "client_encoding": "utf8"},  # type: ignore[arg-type]
         autocommit=True,
         prepare_threshold=None,
         row_factory=dict_row,
@@ -85,8 +84,8 @@ def translate(error: Exception, location: StoreLocation) -> Exception:
     if isinstance(error, psycopg.Error | OSError):
         word = _word(error)
         if word == "store_denied":
-            return StoreDenied(f"{message}; see docs/postgresql.md for what the role needs")
-        return StoreUnavailable(message + _NEXT.get(word, ""), reason=word)
+            return StoreDenied(message + (_LOGIN if _is_login(error) else _RIGHTS))
+        return StoreUnavailable(message + (_NEXT.get(word) or _on_the_way(error)), reason=word)
     return error
 
 
@@ -98,6 +97,8 @@ _NEXT = {
     "store_busy": "; somebody else has been writing for long, or was stopped while writing; it is tried again",
 }
 """What to do next, where it is always the same."""
+_RIGHTS: Final = "; see docs/postgresql.md for what the role needs"
+_LOGIN: Final = "; see the user in WAKEGATE_DATABASE, WAKEGATE_DATABASE_PASSWORD_FILE, and the server's pg_hba.conf"
 
 _WORDS: tuple[tuple[type[psycopg.Error], str], ...] = (
     (errors.InsufficientPrivilege, "store_denied"),
@@ -124,6 +125,20 @@ _AT_LOGIN: tuple[tuple[str, str], ...] = (
 )
 """Before there is a session libpq gives no code, but the text; where a server speaks another language, the word is the
 general one."""
+
+
+def _is_login(error: Exception) -> bool:
+    return isinstance(error, psycopg.Error) and error.sqlstate is None and "permission denied" not in str(error)
+
+
+def _on_the_way(error: Exception) -> str:
+    """Say what to do about a connection that did not come about; nothing of one that broke."""
+    said = str(error)
+    if not said.startswith(("connection failed", "connection is bad", "connection timeout", "failed to resolve")):
+        return ""
+    if said.rstrip().endswith('" does not exist'):
+        return "; make that, or correct the name (docs/postgresql.md)"
+    return "; see that PostgreSQL runs where WAKEGATE_DATABASE says, and that the network lets this host there"
 
 
 def _word(error: Exception) -> str:

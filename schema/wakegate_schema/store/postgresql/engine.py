@@ -12,10 +12,11 @@ import psycopg
 from psycopg import pq
 from psycopg.rows import DictRow
 
-from wakegate_schema.store import filling
-from wakegate_schema.store.errors import StoreMoved, StoreUnavailable
+from wakegate_schema.store import shut
+from wakegate_schema.store.errors import StoreUnavailable
 from wakegate_schema.store.location import StoreLocation
 from wakegate_schema.store.postgresql.connection import PgConnection, connect, translate
+from wakegate_schema.store.postgresql.fitness import unfit
 from wakegate_schema.store.postgresql.transaction import PostgresTransaction
 from wakegate_schema.store.transaction import Transaction
 
@@ -27,6 +28,13 @@ IDLE_S: Final = 5
 Less than others wait for the turn, so that they only wait. Who was stopped finds its connection ended: nothing of what
 it was about to commit is there, and nothing was promised.
 """
+TURN: Final = "2003135333, COALESCE(CAST(CAST(to_regclass('migration') AS oid) AS integer), hashtext(current_schema()))"
+"""The two numbers of the lock: that it is wakegate's ("wake" in ASCII), and which store's: that of the tables that this
+role finds, or of the schema in which it is to make them.
+
+The first schema of its search path is not enough: a role may have one of its own name there, and must not have a turn
+of its own for it.
+"""
 _BEGIN: Final = (
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
     f"SET LOCAL lock_timeout = '{TURN_S}s';"
@@ -35,17 +43,18 @@ _BEGIN: Final = (
     "SET LOCAL synchronous_commit = on;"
     "SET LOCAL array_nulls = on;"  # else a NULL of a batch may be the text "NULL"
     "SET LOCAL client_min_messages = warning;"  # else the warning that a standby was not waited for may be kept back
-    "SELECT pg_advisory_xact_lock{shared}(2003135333, hashtext(current_schema()))"
+    "SET LOCAL row_security = off;"  # else rows that a policy hides, as the one that shuts the store, are not there
+    "SELECT pg_advisory_xact_lock{shared}({turn})"
 )
-"""One message. The first number says that the lock is wakegate's ("wake" in ASCII), the second which store's."""
+"""One message."""
 _OPEN: Final = """;SELECT 'moved' AS what, "to" AS name FROM moved UNION ALL SELECT 'filling', "from" FROM filling"""
 """What shuts the store, seen once it is this transaction's turn: who has it open is shut out as well."""
 _FIRST: Final = ";SAVEPOINT verb"
 """Of the first verb; most transactions have no other. COMMIT lets go of it."""
 _LONG: Final = ";SET LOCAL idle_in_transaction_session_timeout = 0"
-_ALONE: Final = (_BEGIN.format(shared="") + _FIRST + _OPEN).encode()
-_BESIDE: Final = (_BEGIN.format(shared="_shared") + _FIRST + _OPEN).encode()
-_MAINTAINING: Final = (_BEGIN.format(shared="") + _LONG + _FIRST).encode()
+_ALONE: Final = (_BEGIN.format(shared="", turn=TURN) + _FIRST + _OPEN).encode()
+_BESIDE: Final = (_BEGIN.format(shared="_shared", turn=TURN) + _FIRST + _OPEN).encode()
+_MAINTAINING: Final = (_BEGIN.format(shared="", turn=TURN) + _LONG + _FIRST).encode()
 
 
 class PostgresSavepoint:
@@ -117,7 +126,9 @@ class PostgresEngine:
 
     def _begin(self, alone: bool) -> PgConnection:
         """Begin. A connection that was cut while it lay idle is made anew: nothing has happened yet."""
-        message = _MAINTAINING if self._maintaining else _ALONE if alone else _BESIDE
+        message = _ALONE if alone else _BESIDE
+        if self._maintaining:
+            message = b";".join((_MAINTAINING, self._queries["store_unfit"].encode()))
         if self._connection is not None:
             try:
                 begun = self._connection.execute(message)
@@ -134,15 +145,15 @@ class PostgresEngine:
         return self._connection
 
     def _refuse_shut(self, begun: psycopg.Cursor[DictRow]) -> None:
-        if self._maintaining:
-            return
         while begun.nextset():
             pass
         if not begun.rowcount or (row := begun.fetchone()) is None:
             return
+        if self._maintaining:
+            raise unfit(self._location, row["what"], row["name"])
         if row["what"] == "filling":
-            raise filling.unfinished(self._location.url, row["name"])
-        raise moved(self._location, row["name"])
+            raise shut.unfinished(self._location.url, row["name"])
+        raise shut.moved(self._location.url, row["name"])
 
     def _commit(self, connection: PgConnection) -> None:
         """Commit. Only COMMIT without a warning is a promise.
@@ -173,8 +184,3 @@ class PostgresEngine:
                 connection.execute(b"ROLLBACK")
         if connection.closed or connection.info.transaction_status != pq.TransactionStatus.IDLE:
             self.close()
-
-
-def moved(location: StoreLocation, to: str) -> StoreMoved:
-    """Return the refusal of a store that was copied elsewhere."""
-    return StoreMoved(f"the store at {location.url} was copied to {to} and closed; name that by WAKEGATE_DATABASE")

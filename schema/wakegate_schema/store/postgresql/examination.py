@@ -24,6 +24,7 @@ from wakegate_schema.store.transaction import Transaction
 _BEGIN: Final = (
     b"BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE;"
     b"SET LOCAL statement_timeout = 0;"
+    b"SET LOCAL row_security = off;"
     b"SET LOCAL idle_in_transaction_session_timeout = 0"
 )
 

@@ -5,14 +5,15 @@ import asyncio
 from psycopg.errors import UndefinedTable
 
 from wakegate_schema import clock
-from wakegate_schema.store import filling, migrations
+from wakegate_schema.store import migrations, shut
 from wakegate_schema.store.dialects import POSTGRESQL
 from wakegate_schema.store.errors import StoreMissing
 from wakegate_schema.store.group_commit import GroupCommit
 from wakegate_schema.store.location import StoreLocation
 from wakegate_schema.store.modes import Mode
 from wakegate_schema.store.postgresql.doorbell import PostgresDoorbell
-from wakegate_schema.store.postgresql.engine import PostgresEngine, moved
+from wakegate_schema.store.postgresql.engine import PostgresEngine
+from wakegate_schema.store.postgresql.fitness import refuse_unfit
 from wakegate_schema.store.postgresql.session import PostgresSession
 from wakegate_schema.store.queries import load_store
 from wakegate_schema.store.reader import Reader
@@ -31,7 +32,7 @@ async def open_postgresql(location: StoreLocation, *, mode: Mode) -> Store:
     try:
         await reader.read(_check, location)
         if mode != "read":
-            await reader.read(_refuse_closed, location)
+            await reader.read(shut.refuse_moved, location.url)
     except BaseException:
         await reader.close()
         raise
@@ -49,6 +50,7 @@ async def migrate_postgresql(location: StoreLocation, *, force: bool = False) ->
 
 
 def _check(transaction: Transaction, location: StoreLocation) -> None:
+    refuse_unfit(transaction, location)
     try:
         migrations.check(transaction, POSTGRESQL)
     except UndefinedTable as error:
@@ -56,9 +58,4 @@ def _check(transaction: Transaction, location: StoreLocation) -> None:
             f"there is no store in the database at {location.url}; run `wakegate db migrate` to make one there, or"
             " name another by WAKEGATE_DATABASE or --config"
         ) from error
-    filling.refuse(transaction, location.url)
-
-
-def _refuse_closed(transaction: Transaction, location: StoreLocation) -> None:
-    if (row := transaction.first("moved_to")) is not None:
-        raise moved(location, row["to"])
+    shut.refuse_unfinished(transaction, location.url)

@@ -56,7 +56,8 @@ def _refusal(error: Exception, seconds: float) -> QueryRefused | None:
     if isinstance(error, psycopg.OperationalError) or not isinstance(error, psycopg.Error | UnicodeError):
         return None
     said = error.diag.message_primary if isinstance(error, psycopg.Error) else None
-    return QueryRefused(f"the query cannot be run: {said or error}")
+    only = "; SELECT, VALUES and WITH … SELECT can" if isinstance(error, errors.SyntaxError) else ""
+    return QueryRefused(f"the query cannot be run: {said or error}{only}")
 
 
 def _too_long(seconds: float) -> QueryRefused:

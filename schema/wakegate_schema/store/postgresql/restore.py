@@ -7,14 +7,14 @@ over: a new database is made, and WAKEGATE_DATABASE names that.
 import tempfile
 from pathlib import Path
 
-from wakegate_schema.store import filling, transfer
-from wakegate_schema.store.filling import Origin
+from wakegate_schema.store.copying import filling, transfer
+from wakegate_schema.store.copying.filling import Origin
+from wakegate_schema.store.copying.site import Site
+from wakegate_schema.store.copying.transfer import Progress
 from wakegate_schema.store.location import StoreLocation
-from wakegate_schema.store.site import Site
 from wakegate_schema.store.sqlite.incoming import Step, take_in
 from wakegate_schema.store.sqlite.restore import RESTORED, Restored
 from wakegate_schema.store.sqlite.snapshot import sqlite_snapshot
-from wakegate_schema.store.transfer import Progress
 
 
 def restore_into(

@@ -15,6 +15,7 @@ from wakegate_schema.store.queries import load_store
 _BEGIN: Final = (
     b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
     b"SET LOCAL statement_timeout = 0;"
+    b"SET LOCAL row_security = off;"  # nothing is left out unseen
     b"SET LOCAL idle_in_transaction_session_timeout = 0"
 )
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from wakegate_schema import clock, timestamps
+from wakegate_schema import clock
 from wakegate_schema.store import migrations
 from wakegate_schema.store.dialects import SQLITE
-from wakegate_schema.store.errors import BackupUnusable, ClockBehind
+from wakegate_schema.store.errors import BackupUnusable
 from wakegate_schema.store.queries import load_store
 from wakegate_schema.store.sqlite import backup_mark
 from wakegate_schema.store.sqlite.connection import create
@@ -16,9 +16,6 @@ from wakegate_schema.store.sqlite.engine import SqliteEngine
 from wakegate_schema.store.sqlite.interruption import SIDE_FILES
 from wakegate_schema.store.sqlite.transaction import SqliteTransaction
 from wakegate_schema.store.verbs import epochs
-
-CLOCK_TOLERANCE = epochs.CLOCKS_DIFFER
-"""How much later than this host's clock a backup may have been made, or a store used, µs."""
 
 Step = Callable[[str], None]
 """Told of each step before it is taken: what comes next, in a word."""
@@ -62,15 +59,6 @@ def take_in(file: Path, new: Path, *, at: int, step: Step) -> int | None:
     return made_at
 
 
-def check_clock(seen: int, at: int, what: str) -> None:
-    """Raise `ClockBehind` when a time was seen that this host's clock has not reached."""
-    if seen > at + CLOCK_TOLERANCE:
-        raise ClockBehind(
-            f"{what} at {timestamps.render(seen)}, a time that this host's clock has not reached; correct the clock"
-            " (`wakegate clock reset` if it was wrong then); nothing was changed"
-        )
-
-
 def _copy(file: Path, new: Path) -> None:
     with closing(sqlite3.connect(new, isolation_level=None)) as target:
         target.execute("PRAGMA synchronous = OFF")  # it is synced before it gets its name
@@ -93,7 +81,7 @@ def _check(file: Path, new: Path, at: int) -> int | None:
         migrations.refuse_newer(transaction)
         mark = transaction.first("backup_made_at") if "backup" in tables else None
     made_at = None if mark is None else mark["made_at"]
-    check_clock(made_at or 0, at, f"{file} was made")
+    epochs.check_clock(made_at or 0, at, f"{file} was made")
     return made_at
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from wakegate_schema import clock
 from wakegate_schema.setting_types import sqlite_path
-from wakegate_schema.store import filling, migrations
+from wakegate_schema.store import migrations, shut
 from wakegate_schema.store.dialects import SQLITE
-from wakegate_schema.store.errors import StoreMissing, StoreMoved, StoreOutdated
+from wakegate_schema.store.errors import StoreMissing, StoreOutdated
 from wakegate_schema.store.group_commit import GroupCommit
 from wakegate_schema.store.location import StoreLocation
 from wakegate_schema.store.modes import Mode
@@ -101,12 +101,11 @@ def _check(transaction: Transaction, path: Path) -> None:
         if "no such table" in str(error):
             raise StoreOutdated("the file holds no wakegate store; run `wakegate db migrate`") from error
         raise
-    filling.refuse(transaction, str(path))
+    shut.refuse_unfinished(transaction, str(path))
 
 
 def _refuse_closed(transaction: Transaction, path: Path) -> None:
     """Raise for a store that nothing may be written to: a backup, or one that was copied elsewhere."""
     if transaction.first("backup_made_at") is not None:
         raise backup_mark.of(path)
-    if (moved := transaction.first("moved_to")) is not None:
-        raise StoreMoved(f"the store at {path} was copied to {moved['to']} and closed; name that by WAKEGATE_DATABASE")
+    shut.refuse_moved(transaction, str(path))

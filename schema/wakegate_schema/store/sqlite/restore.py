@@ -21,7 +21,7 @@ from wakegate_schema.store.queries import load_store
 from wakegate_schema.store.sqlite import backup_mark, interruption, placement
 from wakegate_schema.store.sqlite.connection import is_busy, translate
 from wakegate_schema.store.sqlite.engine import SqliteEngine
-from wakegate_schema.store.sqlite.incoming import Step, check_clock, take_in
+from wakegate_schema.store.sqlite.incoming import Step, take_in
 from wakegate_schema.store.sqlite.interruption import SIDE_FILES, Moving
 from wakegate_schema.store.sqlite.presence import Presence
 from wakegate_schema.store.sqlite.transaction import SqliteTransaction
@@ -135,7 +135,7 @@ class _Restore:
                     raise _in_use(self._database)
                 transaction = SqliteTransaction(old, self._queries)
                 for mark in transaction.all("clock_marks"):
-                    check_clock(mark["highest_at"], self._at, f"the store at {self._database} was used")
+                    epochs.check_clock(mark["highest_at"], self._at, f"the store at {self._database} was used")
                 return epochs.present(transaction).number
         except sqlite3.DatabaseError as error:
             if is_busy(error):
@@ -148,9 +148,7 @@ class _Restore:
         engine = SqliteEngine(self._new, self._queries)
         try:
             with engine.transaction() as transaction:
-                (epoch,) = epochs.begin(transaction, [(RESTORED, self._actor, self._at)])
-                while epoch.number <= highest:
-                    (epoch,) = epochs.begin(transaction, [(RESTORED, self._actor, self._at)])
+                epoch = epochs.begin_above(transaction, (RESTORED, self._actor, self._at), highest)
                 transaction.change("backup_unmark")
                 return epoch
         finally:

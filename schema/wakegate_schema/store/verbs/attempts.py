@@ -56,10 +56,10 @@ def renew(tx: Transaction, item: tuple[Lease, int, int, str | None]) -> bool:
 
 
 @each
-def runs_on(tx: Transaction, item: tuple[Lease, int, int, str | None]) -> bool:
+def runs_on(tx: Transaction, item: tuple[Lease, int, str | None]) -> bool:
     """Note a sign of life of an attempt that is not settled."""
-    lease, at, until, token = item
-    return tx.change("attempt_runs_on", asdict(lease) | {"at": at, "until": until, "token_hash": _hash(token)}) == 1
+    lease, until, token = item
+    return tx.change("attempt_runs_on", asdict(lease) | {"until": until, "token_hash": _hash(token)}) == 1
 
 
 @each

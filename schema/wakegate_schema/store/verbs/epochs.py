@@ -1,9 +1,9 @@
 """Epochs: a store that may have gone back in time starts nothing of before by itself (DESIGN, "Store and queue")."""
 
-from wakegate_schema import clock
+from wakegate_schema import clock, timestamps
 from wakegate_schema.records import Epoch, Execution
 from wakegate_schema.states import OLDER_EPOCH
-from wakegate_schema.store.errors import NotAllowed
+from wakegate_schema.store.errors import ClockBehind, NotAllowed
 from wakegate_schema.store.texts import told
 from wakegate_schema.store.transaction import Transaction, each
 from wakegate_schema.store.verbs import executions, mapping
@@ -13,8 +13,8 @@ RELEASED = "released"
 PROMOTED = "promoted"
 """The reason of an epoch that begins because the database may have lost its last commits, on an operator's word."""
 CLOCKS_DIFFER = 300 * clock.SECOND
-"""How far the provider's clock may be from this host's: a request made so soon after the epoch began, by its
-`created_at`, may have been made before."""
+"""How far another clock may be from this host's, the provider's or another host's: a request made so soon after the
+epoch began, by its `created_at`, may have been made before."""
 
 
 def present(tx: Transaction) -> Epoch:
@@ -31,6 +31,29 @@ def begin(tx: Transaction, item: tuple[str, str, int]) -> Epoch:
     tx.change("epoch_hold_older", {"problem": OLDER_EPOCH})
     tx.change("epoch_end_attempts", {"at": at})
     return present(tx)
+
+
+def begin_above(tx: Transaction, item: tuple[str, str, int], above: int) -> Epoch:
+    """Begin the next one whose number is higher than this; see `begin`."""
+    (epoch,) = begin(tx, [item])
+    while epoch.number <= above:
+        (epoch,) = begin(tx, [item])
+    return epoch
+
+
+def check_clock(seen: int, at: int, what: str) -> None:
+    """Raise `ClockBehind` when an epoch that begins now would begin before calls that have run.
+
+    Args:
+        seen: a time that some clock has shown, µs.
+        at: this host's wall clock, µs.
+        what: what was done at that time, for the message: "the store at … was used".
+    """
+    if seen > at + CLOCKS_DIFFER:
+        raise ClockBehind(
+            f"{what} at {timestamps.render(seen)}, a time that this host's clock has not reached; correct the clock"
+            " (`wakegate clock reset` if it was wrong then); nothing was changed"
+        )
 
 
 def hold_if_older(tx: Transaction, execution_id: str) -> bool:

@@ -36,6 +36,8 @@ def take_orphans(tx: Transaction, item: tuple[str, Sequence[MissingTool], int, i
                 "limit": limit - len(found), "at": at, "until": until,
             }  # fmt: skip
             found += tx.all("lease_orphans", params)
+        if len(found) == limit:
+            break
     return [mapping.execution(row) for row in found]
 
 

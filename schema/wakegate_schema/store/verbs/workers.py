@@ -13,7 +13,7 @@ FORGOTTEN_AFTER = 10 * clock.MINUTE
 COUNTED_MOST = 1000
 """How many calls for one missing tool are counted."""
 MISSING_MOST = 100
-"""How many missing tools are told of."""
+"""How many missing tools are told of at a time."""
 
 
 @each
@@ -72,9 +72,10 @@ def is_known(tx: Transaction, owner: str) -> bool:
 
 
 def missing(tx: Transaction, at: int) -> list[MissingTool]:
-    """Return what undecided calls name and no living worker has."""
-    found = []
-    for row in tx.all("missing_tools", {"since": at - LIVES_FOR, "limit": MISSING_MOST}):
+    """Return what undecided calls name and no living worker has; of very many others each second, all in their turn."""
+    wanted, found = tx.all("missing_tools", {"since": at - LIVES_FOR}), []
+    first = at // clock.SECOND * MISSING_MOST % len(wanted) if len(wanted) > MISSING_MOST else 0
+    for row in [*wanted[first:], *wanted[:first]][:MISSING_MOST]:
         params = {"tool": row["tool"], "version": row["version"], "limit": COUNTED_MOST}
         (counted,) = tx.all("calls_missing_a_tool", params)
         found.append(MissingTool(row["tool"], row["version"] or None, counted["count"]))

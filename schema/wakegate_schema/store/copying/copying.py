@@ -12,14 +12,15 @@ from dataclasses import dataclass
 
 from wakegate_schema import fault_points
 from wakegate_schema.records import Epoch
-from wakegate_schema.store import filling, transfer
+from wakegate_schema.store import shut
+from wakegate_schema.store.copying import filling, transfer
+from wakegate_schema.store.copying.filling import Origin
+from wakegate_schema.store.copying.site import Site
+from wakegate_schema.store.copying.transfer import Content, Progress
 from wakegate_schema.store.engine import Engine
 from wakegate_schema.store.errors import NotAllowed, StoreIsBackup, StoreMoved
-from wakegate_schema.store.filling import Origin
 from wakegate_schema.store.location import StoreLocation
-from wakegate_schema.store.site import Site
 from wakegate_schema.store.transaction import Transaction
-from wakegate_schema.store.transfer import Content, Progress
 
 COPIED = "copied"
 """The reason of an epoch that a copy began."""
@@ -134,7 +135,7 @@ def _both(source: StoreLocation, target: StoreLocation) -> Iterator[tuple[Site, 
 
 def _check_source(tx: Transaction, here: Site, to: str) -> None:
     filling.require_current(tx, here.dialect, here.location.url)
-    filling.refuse(tx, here.location.url)
+    shut.refuse_unfinished(tx, here.location.url)
     if tx.first("backup_made_at") is not None:
         raise StoreIsBackup(f"{here.location.url} is a backup; restore it instead, by `wakegate db restore`")
     moved = tx.first("moved_to")

@@ -7,14 +7,15 @@ can open, and the same command goes on.
 import hashlib
 from dataclasses import dataclass
 
-from wakegate_schema import clock, fault_points, timestamps
+from wakegate_schema import clock, fault_points
 from wakegate_schema.records import Epoch
-from wakegate_schema.store import migrations, transfer
+from wakegate_schema.store import migrations, shut
+from wakegate_schema.store.copying import transfer
+from wakegate_schema.store.copying.transfer import Progress
 from wakegate_schema.store.dialects import Dialect
 from wakegate_schema.store.engine import Engine
-from wakegate_schema.store.errors import ClockBehind, StoreFilling, StoreNotEmpty, StoreOutdated
+from wakegate_schema.store.errors import StoreFilling, StoreNotEmpty, StoreOutdated
 from wakegate_schema.store.transaction import Transaction
-from wakegate_schema.store.transfer import Progress
 from wakegate_schema.store.verbs import epochs
 
 
@@ -46,20 +47,6 @@ def identity(tx: Transaction) -> str:
     return hashlib.sha256(b"store" + row["key"]).hexdigest()
 
 
-def refuse(tx: Transaction, where: str) -> None:
-    """Raise `StoreFilling` for a store that is not whole yet."""
-    if (row := tx.first("filling")) is not None:
-        raise unfinished(where, row["from"])
-
-
-def unfinished(where: str, origin: str) -> StoreFilling:
-    """Return the refusal of a store that is not whole yet."""
-    return StoreFilling(
-        f"{origin} is being copied into the store at {where}, or was, and that has not ended; if nothing does it now,"
-        " run the same command again"
-    )
-
-
 def mark(engine: Engine, dialect: Dialect, where: str, origin: Origin) -> None:
     """Keep everybody from opening an empty store, whose schema this program has made.
 
@@ -79,7 +66,7 @@ def mark(engine: Engine, dialect: Dialect, where: str, origin: Origin) -> None:
         require_current(tx, dialect, where)
         found = tx.first("filling")
         if found is not None and found["bound"] and found["store"] != origin.store:
-            raise unfinished(where, found["from"])
+            raise shut.unfinished(where, found["from"])
         _require_empty(tx, where)
         transfer.try_guards(tx)
         tx.change(
@@ -124,7 +111,7 @@ def fill(
             raise StoreFilling(f"another command has ended this copy into {where}, or given it up; nothing was written")
         _require_empty(tx, where)
         contents = transfer.transfer(source, tx, total=total, progress=progress)
-        epoch = _begin_epoch(tx, begin, above)
+        epoch = epochs.begin_above(tx, begin, above)
         tx.change("filling_end")
         fault_points.reach("store.commit", fill)
     fault_points.reach("store.committed", fill)
@@ -143,19 +130,7 @@ def require_current(tx: Transaction, dialect: Dialect, where: str) -> None:
 def refuse_future(tx: Transaction, at: int, where: str) -> None:
     """Raise `ClockBehind` when a clock has shown a later time: the new epoch would begin before calls that ran."""
     for row in tx.all("clock_marks"):
-        if row["highest_at"] > at + epochs.CLOCKS_DIFFER:
-            raise ClockBehind(
-                f"the store at {where} was used at {timestamps.render(row['highest_at'])}, a time that this host's"
-                " clock has not reached; correct the clock (`wakegate clock reset` if it was wrong then); nothing was"
-                " changed"
-            )
-
-
-def _begin_epoch(tx: Transaction, begin: tuple[str, str, int], above: int) -> Epoch:
-    (epoch,) = epochs.begin(tx, [begin])
-    while epoch.number <= above:
-        (epoch,) = epochs.begin(tx, [begin])
-    return epoch
+        epochs.check_clock(row["highest_at"], at, f"the store at {where} was used")
 
 
 def _require_empty(tx: Transaction, where: str) -> None:
