@@ -14,7 +14,8 @@ from wakegate_console.person import actor
 from wakegate_console.place import place
 from wakegate_schema import clock, timestamps
 from wakegate_schema.store import BackupUnusable, open_store
-from wakegate_schema.store.sqlite.backup import Backup, Progress, back_up
+from wakegate_schema.store.progress import Progress
+from wakegate_schema.store.sqlite.backup import Backup, back_up
 from wakegate_schema.store.sqlite.restore import Restored, restore
 
 if TYPE_CHECKING:

@@ -190,7 +190,7 @@ def _not_proved(call: Call, said: str, told: int | None) -> CallFailed:
     if told == 403:
         return CallFailed(
             f"{said}: the receiver at {call.url} refused the challenge (403): it does not expect this registration."
-            f" Does it use this store ({call.store}), and the very same receiver key? Where it runs, `wakegate refusal"
+            f" Does it use this store ({call.store})? Has it the same receiver key? Where it runs, `wakegate refusal"
             " list` and its log say what it refused, and `wakegate doctor` whether its key fits",
             reason="receiver_refused",
         )

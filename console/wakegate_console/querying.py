@@ -11,7 +11,7 @@ from wakegate_console import listing
 from wakegate_console.context import Context, pass_context
 from wakegate_console.table import Column, Row
 from wakegate_schema.store import open_store
-from wakegate_schema.store.querying import query
+from wakegate_schema.store.inquiry import query
 
 
 @click.command("query")

@@ -12,6 +12,7 @@ import pytest
 
 from support.console import Console, command, environment, run
 from support.desk import Desk
+from support.ports import free_port
 from support.servers import PgBouncer, PostgresServer, RedisServer
 from wakegate_schema.store import migrate_store, open_store
 from wakegate_schema.store.location import StoreLocation
@@ -119,6 +120,13 @@ def test_a_pooler_that_would_lead_to_another_store_is_refused(
     assert ran.code == 1
     assert "Name the server itself" in ran.err
     assert schemas(postgres_server, empty_store_url) == []
+
+
+def test_a_redis_that_does_not_answer_is_told_before_anything_is_shown(console: Console) -> None:
+    ran = console("demo", "--queue", f"redis://127.0.0.1:{free_port()}")
+    assert (ran.code, ran.out) == (1, "")
+    assert "redis_unreachable" in ran.err
+    assert "see that Redis runs" in ran.err
 
 
 @pytest.mark.parametrize(

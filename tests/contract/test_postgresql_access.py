@@ -119,9 +119,7 @@ def service(database: str) -> Iterator[str]:
         owner.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(sql.Identifier(name)))
 
 
-async def test_a_role_with_the_documented_rights_can_do_all_that_services_do(
-    service: str, tmp_path: Path
-) -> None:
+async def test_a_role_with_the_documented_rights_can_do_all_that_services_do(service: str, tmp_path: Path) -> None:
     async with await open_store(service, mode="service") as store:
         desk = await Desk(store).open()
         await store.record(desk.arrival(new_id()))
@@ -139,7 +137,9 @@ async def test_a_role_with_the_documented_rights_can_do_all_that_services_do(
         await store.prune(later, later)
         await store.changed(-1, 0)
         await store.probe()
-    back_up_postgresql(StoreLocation(service), tmp_path / "backup.db", at=clock.now(), progress=lambda _done, _all: None)
+    back_up_postgresql(
+        StoreLocation(service), tmp_path / "backup.db", at=clock.now(), progress=lambda _done, _all: None
+    )
 
 
 @pytest.mark.parametrize(

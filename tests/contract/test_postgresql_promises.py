@@ -49,14 +49,19 @@ async def test_a_repeat_waits_for_the_standby_too(desk: Desk, server: PostgresSe
     store, now = desk.store, clock.now()
     arrival, suspension, attempt = desk.arrival(new_id()), desk.suspension(), await desk.started()
     permitted = await desk.permitted()
-    other = Desk(store)
+    other, third = Desk(store), await Desk(store, name="third").open()
     await store.add_registration(other.registration())
+    given_up, grouped = await desk.waiting(), await desk.save(group="turn", wake="mine")
     acts: list[Callable[[], Awaitable[Any]]] = [
         lambda: store.record(arrival),
         lambda: store.bind(Challenge(other.registration_id, other.instance_id, now)),
         lambda: store.save(suspension),
         lambda: store.claim(permitted.execution_id, "claim", now, now + clock.MINUTE, 0),
         lambda: store.finish(attempt.lease, Outcome("succeeded", "returned"), now),
+        lambda: store.abandon(given_up.execution_id, "over", "harness", now),
+        lambda: store.seal_group(grouped.provider, grouped.instance_id, "turn", now),
+        lambda: store.retire_registration(third.registration_id, now),
+        lambda: store.retire_instance(third.provider, third.instance_id, "operator:mika", now),
     ]
     server.set_synchronous("nobody")
     for act in acts:

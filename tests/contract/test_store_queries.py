@@ -9,7 +9,7 @@ from support.contents import contents
 from support.desk import Desk
 from support.raw import open_raw
 from wakegate_schema.store import QueryRefused, Store, StoreLocation
-from wakegate_schema.store.querying import query
+from wakegate_schema.store.inquiry import query
 
 EVERYWHERE = [
     "DELETE FROM wake",

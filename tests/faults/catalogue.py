@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NoReturn, get_args
 
 from faults import tools
-from faults.grounds import HOME, Ground
+from faults.grounds import HOME, Database, Ground
 from wakegate_adapter import control_http
 from wakegate_receiver import messages
 from wakegate_receiver.control.routes import ROUTES
@@ -44,6 +44,9 @@ def points(program: str, ground: Ground = HOME) -> set[str]:
         found |= {f"{place}:{caller}" for caller in CALLERS[place](program)}
     if ground.database == "postgresql":
         found = {point for point in found if not _SQLITES_OWN.search(point)}
+        if program not in STORELESS:
+            found -= {f"store.read:{verb}" for verb in _opening("sqlite")}
+            found |= {f"store.read:{verb}" for verb in _opening("postgresql")}
         found |= {"store.read:doorbell.snapshot"} if _waits_for_changes(program, ground) else set()
     if ground.queue == "redis" and program == "receiver":
         found |= {"store.read:workers.living_pools"}  # a ringer asks whom to ring
@@ -78,9 +81,15 @@ def writes(program: str) -> set[str]:
 
 def reads(program: str) -> set[str]:
     """Return the verbs that read the store and that the program uses, those of the opening included."""
-    (opening,) = (tree for tree in _trees("wakegate_schema.store") if "async def open_sqlite" in ast.unparse(tree))
-    opened = [call.args[0] for call in _calls(opening) if ast.unparse(call.func) == "reader.read"]
-    return _verbs(program, "_reader") | {f"opening.{ast.unparse(verb)}" for verb in opened}
+    return _verbs(program, "_reader") | _opening("sqlite")
+
+
+def _opening(database: Database) -> set[str]:
+    """Return what is read when a store is opened."""
+    opens = f"async def open_{database}"
+    (opening,) = (tree for tree in _trees("wakegate_schema.store") if opens in ast.unparse(tree))
+    read = [ast.unparse(call.args[0]) for call in _calls(opening) if ast.unparse(call.func) == "reader.read"]
+    return {verb if "." in verb else f"opening.{verb}" for verb in read}
 
 
 def files(program: str) -> set[str]:

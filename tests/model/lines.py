@@ -6,7 +6,7 @@ is committed together.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from model.jobs import Fate, present
@@ -58,11 +58,6 @@ class Writer(GroupCommit):
 class BlindReader(Reader):
     """The real reader, without its thread; a blinded job's reading fails."""
 
-    def __init__(self, *args: Any) -> None:
-        """Take what the real one takes."""
-        super().__init__(*args)
-        self._thread = _Here(max_workers=1)
-
     async def read(self, verb: Callable[..., _R], *args: Any, **kwargs: Any) -> _R:
         """Read, or not."""
         job = present()
@@ -70,15 +65,16 @@ class BlindReader(Reader):
             raise StoreUnavailable("it cannot be read")
         return await super().read(verb, *args, **kwargs)
 
+    async def close(self) -> None:
+        """Let go of the database."""
+        await super().close()
+        self._session.close()
 
-class _Here(ThreadPoolExecutor):
-    """Does at once, in the same thread, what it is given."""
-
-    def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Do it."""
-        done: Future[Any] = Future()
+    def _submit(self, call: Callable[[], _R]) -> "Future[_R]":
+        """Do it at once, in the same thread."""
+        done: Future[_R] = Future()
         try:
-            done.set_result(work(*args, **kwargs))
+            done.set_result(call())
         except Exception as error:  # noqa: BLE001 - whoever waits is told
             done.set_exception(error)
         return done

@@ -8,7 +8,7 @@ from model.machine import Machine
 from model.searching import BATCH, search
 from model.shelf import DATABASE
 
-FEW = 10
+FEW = 6
 """Histories on PostgreSQL, where each takes its time, unless that is asked for: what differs is the store alone."""
 WANTED = os.environ.get(DATABASE)
 

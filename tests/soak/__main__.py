@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast, get_args
 
 import click
+import pytest
 
 from soak.disk import NoSmallDisk, enter_own_mounts
 from soak.ground import Database, Ground, Queue
@@ -42,6 +43,8 @@ def main(minutes: float, seed: int | None, database: str, queue: str, keep: bool
         verdict = asyncio.run(soak(folder, plan, say))
     except (Stuck, ExceptionGroup, TimeoutError) as error:
         verdict = Verdict([f"the soak itself failed: {error!r}"], [])
+    except (pytest.skip.Exception, pytest.fail.Exception) as error:  # what `support.servers.binaries` says
+        raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         click.echo(f"INTERRUPTED: seed {plan.seed}; what there is, is in {folder}")
         sys.exit(130)

@@ -15,9 +15,9 @@ Answers = Mapping[tuple[str, str], int]
 
 TROUBLES: Mapping[str, tuple[str, ...]] = {
     "sqlite": ("disk_full",),
-    "postgresql": ("postgresql_killed", "postgresql_paused", "postgresql_cut"),
+    "postgresql": ("postgresql_killed", "postgresql_cut"),
     "embedded": (),
-    "redis": ("redis_killed", "redis_emptied", "redis_full"),
+    "redis": ("redis_killed", "redis_emptied"),
 }
 """What no soak may go without, for each database and queue."""
 

@@ -23,15 +23,13 @@ class DatabaseTrouble:
 
     def decks(self) -> list[Deck]:
         """Return what may come over them."""
+        postgres = self._servers.postgres
         return [
+            {"PostgreSQL killed": lambda: self._away("postgresql_killed", postgres.kill)},
+            {"connections cut": self._cut, "connections cut again and again": self._cut_repeatedly},
             {
-                "PostgreSQL killed": lambda: self._away("postgresql_killed", self._servers.postgres.kill),
-                "PostgreSQL restarted": lambda: self._away("postgresql_stopped", self._servers.postgres.stop),
+                "PostgreSQL restarted": lambda: self._away("postgresql_stopped", postgres.stop),
                 "PostgreSQL paused": self._pause_postgres,
-            },
-            {
-                "connections cut": self._cut,
-                "connections cut again and again": self._cut_repeatedly,
                 "pooler restarted": self._restart_pooler,
                 "pooler paused": self._pause_pooler,
             },

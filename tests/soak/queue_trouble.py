@@ -27,14 +27,13 @@ class QueueTrouble:
     def decks(self) -> list[Deck]:
         """Return what may come over it."""
         return [
+            {"Redis emptied": self._empty},
+            {"Redis killed": lambda: self._away("redis_killed", self._redis.kill)},
             {
-                "Redis killed": lambda: self._away("redis_killed", self._redis.kill),
                 "Redis restarted": lambda: self._away("redis_stopped", self._redis.stop),
-                "Redis emptied": self._empty,
                 "Redis paused": self._pause,
                 "Redis full": self._fill,
             },
-            {"Redis emptied": self._empty},
         ]
 
     async def _away(self, event: str, end: Callable[[], None]) -> None:

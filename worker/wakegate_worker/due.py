@@ -1,10 +1,16 @@
-"""Due: waiting for the moment at which the store has something to work on (the embedded queue)."""
+"""Due: the moment at which the store has something to work on, and waiting for it (the embedded queue)."""
 
 import time
 from collections.abc import Callable
 
 from wakegate_schema.clock import SECOND
 from wakegate_schema.store import Store
+
+
+async def seconds_until_due(store: Store, owner: str, longest: float, now: Callable[[], int]) -> float:
+    """Return how many seconds it is until something is due to an owner, at most `longest`; 0 or less when it is now."""
+    due_at = await store.next_due_at(owner)
+    return longest if due_at is None else min(longest, (due_at - now()) / SECOND)
 
 
 class DueWait:
@@ -22,9 +28,7 @@ class DueWait:
         """Return when something is due, or after the longest sleep."""
         until = time.monotonic() + self._idle_s
         while (remaining := until - time.monotonic()) > 0:
-            due_at = await self._store.next_due_at(self._owner)
-            if due_at is not None:
-                remaining = min(remaining, (due_at - self._now()) / SECOND)
+            remaining = await seconds_until_due(self._store, self._owner, remaining, self._now)
             if remaining <= 0:
                 return
             self._change = await self._store.changed(self._change, remaining)

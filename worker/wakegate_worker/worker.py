@@ -2,12 +2,11 @@
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 import aiohttp
 
-from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Execution, Wake
 from wakegate_schema.sealing import Sealer
 from wakegate_schema.settings import Settings
@@ -18,12 +17,12 @@ from wakegate_worker.aap import AapClient
 from wakegate_worker.alarm import ALARM_EVERY_S, Alarm
 from wakegate_worker.attendance import Attendance, registered
 from wakegate_worker.cancelling import Cancelling
-from wakegate_worker.due import DueWait
 from wakegate_worker.exchanges import Exchanges
 from wakegate_worker.handling import Handler
-from wakegate_worker.hints.waiting import HintSource, HintWait
+from wakegate_worker.hints.waiting import HintSource
 from wakegate_worker.host_clock import HostClock
 from wakegate_worker.keeping import Keeping
+from wakegate_worker.leasing import Leasing
 from wakegate_worker.log import log
 from wakegate_worker.long_polls import LongPolls
 from wakegate_worker.orphans import ORPHANS_EVERY_S, Orphans
@@ -44,8 +43,6 @@ from wakegate_worker.tool_run import GRACE_S
 from wakegate_worker.wake_sender import WakeSender
 from wakegate_worker.waking import Waking
 
-IDLE_S = 60.0
-"""Seconds after which the queue is looked at though nothing happened: a wall clock may have been set."""
 SMALL_ROOM = 64
 """How many cancels, and how many wakes that run no program, are under way at once."""
 PROBE_EVERY_S = 60.0
@@ -87,11 +84,9 @@ class Worker:
             hints: where hints come from; None to hear of every commit from the store itself.
         """
         self._store = store
-        self._hints = hints
         self._settings = settings
         self.tools = tools
         """What it can run, by name."""
-        self._owner = owner
         self._lease_s = float(settings.lease_seconds)
         self._stop = stop
         self._clock = HostClock(store)
@@ -101,8 +96,8 @@ class Worker:
         self._recorder = Recorder(store, now=self._clock.now, woken=self._woken, doubted=self._doubted)
         self._starting = self._make_starting()
         sources = Sources(sealer, functools.partial(AapClient, session))
-        self._hint_wait: HintWait | None = None
         slots = Slots(settings.worker_concurrency)
+        self._leasing = Leasing(store, owner, hints, slots=slots, settings=settings, now=self._clock.now, stop=stop)
         self._executions = self._pump_executions(sources, settings, slots)
         self._orphans = Orphans(store, owner, self._executions, slots, lease_s=self._lease_s, now=self._clock.now)
         has = {name: tool.version for name, tool in tools.items()}
@@ -132,8 +127,7 @@ class Worker:
         """Bring everything to an end, once a stop was requested. The order matters."""
         # 1. Nothing new: the request has ended every wait, so no more is leased, swept or probed.
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._hints is not None:
-            await self._hints.close()
+        await self._leasing.close()
         # 2. What had not started was broken off by the request too, long polls included, and gives its lease back,
         #    so that another worker takes it over at once. Calls that had started run on, up to the longest timeout
         #    there is; their leases are renewed meanwhile. A second request ends the wait.
@@ -216,32 +210,11 @@ class Worker:
         return Pump(
             "lease",
             slots=slots,
-            take=self._lease_due,
+            take=self._leasing.take,
             handle=handler.handle,
-            wait=self._wait_for_due(slots),
+            wait=self._leasing.wait,
             stop=self._stop,
         )
-
-    def _wait_for_due(self, slots: Slots) -> Callable[[], Awaitable[None]]:
-        if self._hints is None:
-            return DueWait(self._store, self._owner, idle_s=IDLE_S, now=self._clock.now)
-        self._hint_wait = HintWait(
-            self._store,
-            self._owner,
-            self._hints,
-            slots=slots,
-            sweep_s=self._settings.sweep_seconds,
-            now=self._clock.now,
-            stop=self._stop,
-        )
-        return self._hint_wait
-
-    async def _lease_due(self, limit: int) -> list[Execution]:
-        now = self._clock.now()
-        due = await self._store.lease_due(self._owner, limit, now, now + round(self._lease_s * SECOND))
-        if len(due) == limit and self._hint_wait is not None:
-            self._hint_wait.filled()
-        return due
 
     def _pump_cancels(self, sources: Sources, seconds: float) -> Pump[Execution]:
         cancelling = Cancelling(self._store, sources, now=self._clock.now, stop=self._stop)

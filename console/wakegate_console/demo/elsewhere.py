@@ -22,6 +22,8 @@ from wakegate_schema.store.opening import require_extra as require_postgresql
 from wakegate_schema.store.queries import load
 
 if TYPE_CHECKING:
+    from redis import Redis
+
     from wakegate_schema.store.postgresql.connection import PgConnection
 
 
@@ -142,10 +144,34 @@ def _pool(where: Elsewhere) -> Iterator[None]:
         yield
         return
     require_redis()
+    _greet(where.queue, where.queue_password_file)
     try:
         yield
     finally:
         _forget(where.queue, where.queue_password_file, where.name)
+
+
+def _greet(url: str, password_file: Path | None) -> None:
+    """See that Redis answers: the loop would come to its end without, and show nothing of it."""
+    from redis.exceptions import RedisError
+
+    from wakegate_schema.queue.redis_client import ADVICE, reason_of
+
+    client = _client(url, password_file)
+    try:
+        client.ping()
+    except (RedisError, OSError) as error:
+        reason = reason_of(error)
+        raise DemoFailed(f"Redis cannot be used ({reason}): {ADVICE[reason]}") from error
+    finally:
+        client.close()
+
+
+def _client(url: str, password_file: Path | None) -> "Redis":
+    from wakegate_schema.queue.redis_client import connect
+
+    password = None if password_file is None else read_secret_file(password_file, "the password of the queue's Redis")
+    return connect(parse(url), password, answer_s=1.0)
 
 
 def _forget(url: str, password_file: Path | None, pool: str) -> None:
@@ -155,11 +181,9 @@ def _forget(url: str, password_file: Path | None, pool: str) -> None:
     from rq.worker_registration import REDIS_WORKER_KEYS, WORKERS_BY_QUEUE_KEY
 
     from wakegate_schema.queue.job import hint_id
-    from wakegate_schema.queue.redis_client import connect
 
-    password = None if password_file is None else read_secret_file(password_file, "the password of the queue's Redis")
     queue, workers = Queue.redis_queue_namespace_prefix + hint_id(pool), WORKERS_BY_QUEUE_KEY % hint_id(pool)
-    client = connect(parse(url), password, answer_s=1.0)
+    client = _client(url, password_file)
     with suppress(RedisError, OSError):
         known: Any = client.smembers(workers)
         if known:

@@ -11,6 +11,10 @@ UPDATE migration SET oldest = :oldest WHERE number = :number;
 -- What was applied that needs a later program than the one that knows migrations up to this one.
 SELECT number FROM migration WHERE number > :known AND oldest > :known ORDER BY number;
 
+-- name: store_shut
+-- What keeps everybody from writing to the store.
+SELECT 'moved' AS what, "to" AS name FROM moved UNION ALL SELECT 'filling', "from" FROM filling;
+
 -- name: moved_to
 SELECT "to" FROM moved;
 

@@ -3,11 +3,12 @@
 Each database's own module looks at what is its own: the schema, and of a file whether it is whole.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wakegate_schema.records import Epoch
 from wakegate_schema.store.location import StoreLocation
+from wakegate_schema.store.progress import Step
 from wakegate_schema.store.transaction import Transaction
 from wakegate_schema.store.verbs import epochs
 
@@ -22,9 +23,6 @@ _RULES = (
     "examine_groups",
     "examine_epochs",
 )
-
-Step = Callable[[str], None]
-"""Told what is looked at next."""
 
 
 @dataclass(frozen=True, slots=True)

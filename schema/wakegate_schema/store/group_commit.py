@@ -105,11 +105,18 @@ class GroupCommit:
                 raise StoreUnavailable("too many writes are waiting; try again", reason="overloaded")
             self._waiting.put(job)
             if self._thread is None:
-                self._begin()
+                try:
+                    self._begin()
+                except RuntimeError as error:
+                    job.future.cancel()  # it waits on, but nothing is done for who has given up
+                    raise StoreUnavailable(
+                        "no thread can be had to write from; try again", reason="no_thread"
+                    ) from error
 
     def _begin(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="wakegate-writer", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="wakegate-writer", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def _run(self) -> None:
         try:

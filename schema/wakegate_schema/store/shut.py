@@ -16,6 +16,11 @@ def refuse_moved(tx: Transaction, where: str) -> None:
         raise moved(where, row["to"])
 
 
+def refusal(what: str, where: str, name: str) -> StoreMoved | StoreFilling:
+    """Return the refusal for a row of `store_shut`."""
+    return moved(where, name) if what == "moved" else unfinished(where, name)
+
+
 def unfinished(where: str, origin: str) -> StoreFilling:
     """Return the refusal of a store that is not whole yet."""
     return StoreFilling(

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from wakegate_schema.clock import SECOND
 from wakegate_schema.store import Store
+from wakegate_worker.due import seconds_until_due
 from wakegate_worker.slots import Slots
 from wakegate_worker.stopping import Stop
 
@@ -72,9 +72,7 @@ class HintWait:
         self._source.ask(True)
         try:
             while (remaining := until - time.monotonic()) > 0:
-                due_at = await self._store.next_due_at(self._owner)
-                if due_at is not None:
-                    remaining = min(remaining, (due_at - self._now()) / SECOND)
+                remaining = await seconds_until_due(self._store, self._owner, remaining, self._now)
                 if remaining <= 0:
                     return
                 await self._stop.pause(remaining, self._hinted, self._slots.changed)

@@ -6,7 +6,7 @@ most one store that can be opened, and the same command goes on. As long as the 
 there, so the source may be opened again: the mark is loosened first, and then no copy can end.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -16,17 +16,15 @@ from wakegate_schema.store import shut
 from wakegate_schema.store.copying import filling, transfer
 from wakegate_schema.store.copying.filling import Origin
 from wakegate_schema.store.copying.site import Site
-from wakegate_schema.store.copying.transfer import Content, Progress
+from wakegate_schema.store.copying.transfer import TableContent
 from wakegate_schema.store.engine import Engine
 from wakegate_schema.store.errors import NotAllowed, StoreIsBackup, StoreMoved
 from wakegate_schema.store.location import StoreLocation
+from wakegate_schema.store.progress import Progress, Step
 from wakegate_schema.store.transaction import Transaction
 
 COPIED = "copied"
 """The reason of an epoch that a copy began."""
-
-Step = Callable[[str], None]
-"""Told of each step before it is taken, in a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class Copied:
 
     epoch: Epoch
     """The one that began in the target."""
-    contents: dict[str, Content]
+    contents: dict[str, TableContent]
     """What each table had, equal on both sides, before that epoch began."""
 
 

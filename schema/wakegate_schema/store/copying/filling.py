@@ -11,10 +11,10 @@ from wakegate_schema import clock, fault_points
 from wakegate_schema.records import Epoch
 from wakegate_schema.store import migrations, shut
 from wakegate_schema.store.copying import transfer
-from wakegate_schema.store.copying.transfer import Progress
 from wakegate_schema.store.dialects import Dialect
 from wakegate_schema.store.engine import Engine
 from wakegate_schema.store.errors import StoreFilling, StoreNotEmpty, StoreOutdated
+from wakegate_schema.store.progress import Progress
 from wakegate_schema.store.transaction import Transaction
 from wakegate_schema.store.verbs import epochs
 
@@ -37,7 +37,7 @@ class Filled:
 
     epoch: Epoch
     """The one that began with it."""
-    contents: dict[str, transfer.Content]
+    contents: dict[str, transfer.TableContent]
     """What was proved to be in each table, before the epoch began."""
 
 

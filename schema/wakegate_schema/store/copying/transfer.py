@@ -6,11 +6,12 @@ not. The caller's transaction of the target makes all of it one change, that hap
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from wakegate_schema.store.errors import CopyFailed
+from wakegate_schema.store.progress import Progress
 from wakegate_schema.store.transaction import Table, Transaction
 
 TABLES: Final = (
@@ -37,12 +38,9 @@ EQUAL: Final = ("arrow",)
 LEFT: Final = frozenset({"migration", "backup", "moved", "filling", "worker", "worker_tool"})
 """Those that are about one database alone: what was done to it, and who works there now."""
 
-Progress = Callable[[int, int], None]
-"""Told how many rows are there, of how many."""
-
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class TableContent:
     """What is in a table."""
 
     rows: int
@@ -69,7 +67,7 @@ def survey(source: Transaction, *, refuse_nul: bool) -> dict[str, int]:
     return counts
 
 
-def transfer(source: Transaction, target: Transaction, *, total: int, progress: Progress) -> Mapping[str, Content]:
+def transfer(source: Transaction, target: Transaction, *, total: int, progress: Progress) -> Mapping[str, TableContent]:
     """Write everything into the target, and prove that it is there.
 
     Args:
@@ -88,7 +86,7 @@ def transfer(source: Transaction, target: Transaction, *, total: int, progress: 
         target.run(guard["lifted"])
     for table in MADE:
         target.change(f"copy_clear_{table}")
-    contents: dict[str, Content] = {}
+    contents: dict[str, TableContent] = {}
     for table in TABLES:
         before = sum(each.rows for each in contents.values())
         contents[table] = _write(source, target, table, before, total, progress)
@@ -107,25 +105,25 @@ def try_guards(target: Transaction) -> None:
         target.run(guard["set_again"])
 
 
-def content(side: Transaction, table: str) -> Content:
+def content(side: Transaction, table: str) -> TableContent:
     """Return what is in a table, whatever database it is in."""
     digest, rows = hashlib.sha256(), 0
     for page in side.pages(f"copy_{table}"):
         rows += len(page)
         digest.update(_bytes(page))
-    return Content(rows, digest.hexdigest())
+    return TableContent(rows, digest.hexdigest())
 
 
 def _write(
     source: Transaction, target: Transaction, table: str, before: int, total: int, progress: Progress
-) -> Content:
+) -> TableContent:
     digest, rows = hashlib.sha256(), 0
     for page in source.pages(f"copy_{table}"):
         target.add_rows(f"copy_into_{table}", page)
         digest.update(_bytes(page))
         rows += len(page)
         progress(before + rows, total)
-    return Content(rows, digest.hexdigest())
+    return TableContent(rows, digest.hexdigest())
 
 
 def _bytes(page: Table) -> bytes:
@@ -143,7 +141,7 @@ def _go_on_numbering(source: Transaction, target: Transaction) -> None:
         target.all("counter_set", {"table": table, "last": last})
 
 
-def _prove(target: Transaction, wanted: Mapping[str, Content]) -> None:
+def _prove(target: Transaction, wanted: Mapping[str, TableContent]) -> None:
     for table, expected in wanted.items():
         found = content(target, table)
         if found != expected:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from wakegate_schema.store import migrations, shut
 from wakegate_schema.store.copying import filling, transfer
-from wakegate_schema.store.copying.transfer import Progress
 from wakegate_schema.store.dialects import POSTGRESQL, SQLITE
 from wakegate_schema.store.errors import BackupUnusable
 from wakegate_schema.store.location import StoreLocation
 from wakegate_schema.store.postgresql.snapshot import postgresql_snapshot
+from wakegate_schema.store.progress import Progress
 from wakegate_schema.store.queries import load_store
 from wakegate_schema.store.sqlite import backup_mark
 from wakegate_schema.store.sqlite.backup import Backup, whole_file

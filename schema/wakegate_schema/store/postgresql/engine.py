@@ -47,13 +47,11 @@ _BEGIN: Final = (
     "SELECT pg_advisory_xact_lock{shared}({turn})"
 )
 """One message."""
-_OPEN: Final = """;SELECT 'moved' AS what, "to" AS name FROM moved UNION ALL SELECT 'filling', "from" FROM filling"""
-"""What shuts the store, seen once it is this transaction's turn: who has it open is shut out as well."""
 _FIRST: Final = ";SAVEPOINT verb"
 """Of the first verb; most transactions have no other. COMMIT lets go of it."""
 _LONG: Final = ";SET LOCAL idle_in_transaction_session_timeout = 0"
-_ALONE: Final = (_BEGIN.format(shared="", turn=TURN) + _FIRST + _OPEN).encode()
-_BESIDE: Final = (_BEGIN.format(shared="_shared", turn=TURN) + _FIRST + _OPEN).encode()
+_ALONE: Final = (_BEGIN.format(shared="", turn=TURN) + _FIRST).encode()
+_BESIDE: Final = (_BEGIN.format(shared="_shared", turn=TURN) + _FIRST).encode()
 _MAINTAINING: Final = (_BEGIN.format(shared="", turn=TURN) + _LONG + _FIRST).encode()
 
 
@@ -125,10 +123,14 @@ class PostgresEngine:
         self._connection = None
 
     def _begin(self, alone: bool) -> PgConnection:
-        """Begin. A connection that was cut while it lay idle is made anew: nothing has happened yet."""
-        message = _ALONE if alone else _BESIDE
+        """Begin. A connection that was cut while it lay idle is made anew: nothing has happened yet.
+
+        What shuts the store is looked at once it is this transaction's turn: who has it open is shut out as well.
+        """
+        begin, look = _ALONE if alone else _BESIDE, "store_shut"
         if self._maintaining:
-            message = b";".join((_MAINTAINING, self._queries["store_unfit"].encode()))
+            begin, look = _MAINTAINING, "store_unfit"
+        message = b";".join((begin, self._queries[look].encode()))
         if self._connection is not None:
             try:
                 begun = self._connection.execute(message)
@@ -151,9 +153,7 @@ class PostgresEngine:
             return
         if self._maintaining:
             raise unfit(self._location, row["what"], row["name"])
-        if row["what"] == "filling":
-            raise shut.unfinished(self._location.url, row["name"])
-        raise shut.moved(self._location.url, row["name"])
+        raise shut.refusal(row["what"], self._location.url, row["name"])
 
     def _commit(self, connection: PgConnection) -> None:
         """Commit. Only COMMIT without a warning is a promise.

@@ -14,10 +14,11 @@ from psycopg import errors, sql
 from wakegate_schema.store import examination, migrations
 from wakegate_schema.store.dialects import POSTGRESQL
 from wakegate_schema.store.errors import StoreDenied
-from wakegate_schema.store.examination import Content, Examination, Fault, Step
+from wakegate_schema.store.examination import Content, Examination, Fault
 from wakegate_schema.store.location import StoreLocation
 from wakegate_schema.store.postgresql.connection import PgConnection, connect, translate
 from wakegate_schema.store.postgresql.transaction import PostgresTransaction
+from wakegate_schema.store.progress import Step
 from wakegate_schema.store.queries import load_store
 from wakegate_schema.store.transaction import Transaction
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from wakegate_schema.store.copying import filling, transfer
 from wakegate_schema.store.copying.filling import Origin
 from wakegate_schema.store.copying.site import Site
-from wakegate_schema.store.copying.transfer import Progress
 from wakegate_schema.store.location import StoreLocation
-from wakegate_schema.store.sqlite.incoming import Step, take_in
+from wakegate_schema.store.progress import Progress, Step
+from wakegate_schema.store.sqlite.incoming import take_in
 from wakegate_schema.store.sqlite.restore import RESTORED, Restored
 from wakegate_schema.store.sqlite.snapshot import sqlite_snapshot
 

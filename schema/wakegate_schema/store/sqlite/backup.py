@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from wakegate_schema.drafts import sync_directory, sync_file
 from wakegate_schema.store.dialects import SQLITE
 from wakegate_schema.store.errors import BackupUnusable
+from wakegate_schema.store.progress import Progress
 from wakegate_schema.store.queries import load_store
 from wakegate_schema.store.sqlite import backup_mark, wal
 from wakegate_schema.store.sqlite.connection import connect
@@ -19,9 +20,6 @@ from wakegate_schema.store.sqlite.transaction import SqliteTransaction
 
 STEP_PAGES = 256
 """Pages copied between two looks at the progress: a mebibyte."""
-
-Progress = Callable[[int, int], None]
-"""Told how many pages are copied, of how many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from wakegate_schema.store import examination, migrations
 from wakegate_schema.store.dialects import SQLITE
-from wakegate_schema.store.examination import MOST, Content, Examination, Fault, Step
+from wakegate_schema.store.examination import MOST, Content, Examination, Fault
+from wakegate_schema.store.progress import Step
 from wakegate_schema.store.queries import load_store
 from wakegate_schema.store.sqlite import wal
 from wakegate_schema.store.sqlite.connection import connect, translate

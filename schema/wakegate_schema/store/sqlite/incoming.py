@@ -1,7 +1,6 @@
 """A file that is to be restored: copied, checked and brought up to date, before anything else is touched."""
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from wakegate_schema import clock
 from wakegate_schema.store import migrations
 from wakegate_schema.store.dialects import SQLITE
 from wakegate_schema.store.errors import BackupUnusable
+from wakegate_schema.store.progress import Step
 from wakegate_schema.store.queries import load_store
 from wakegate_schema.store.sqlite import backup_mark
 from wakegate_schema.store.sqlite.connection import create
@@ -16,9 +16,6 @@ from wakegate_schema.store.sqlite.engine import SqliteEngine
 from wakegate_schema.store.sqlite.interruption import SIDE_FILES
 from wakegate_schema.store.sqlite.transaction import SqliteTransaction
 from wakegate_schema.store.verbs import epochs
-
-Step = Callable[[str], None]
-"""Told of each step before it is taken: what comes next, in a word."""
 
 
 def take_in(file: Path, new: Path, *, at: int, step: Step) -> int | None:

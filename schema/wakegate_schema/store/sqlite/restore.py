@@ -17,11 +17,12 @@ from wakegate_schema.drafts import sync_file
 from wakegate_schema.records import Epoch
 from wakegate_schema.store.dialects import SQLITE
 from wakegate_schema.store.errors import StoreInUse
+from wakegate_schema.store.progress import Step
 from wakegate_schema.store.queries import load_store
 from wakegate_schema.store.sqlite import backup_mark, interruption, placement
 from wakegate_schema.store.sqlite.connection import is_busy, translate
 from wakegate_schema.store.sqlite.engine import SqliteEngine
-from wakegate_schema.store.sqlite.incoming import Step, take_in
+from wakegate_schema.store.sqlite.incoming import take_in
 from wakegate_schema.store.sqlite.interruption import SIDE_FILES, Moving
 from wakegate_schema.store.sqlite.presence import Presence
 from wakegate_schema.store.sqlite.transaction import SqliteTransaction

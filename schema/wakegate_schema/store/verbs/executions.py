@@ -97,6 +97,8 @@ def abandon(tx: Transaction, item: tuple[str, str, str, int]) -> Execution:
         )
     if state in UNSTARTED:
         give_up(tx, row, reason=reason, actor=actor, at=at)
+    else:
+        confirm(tx)
     return one(tx, execution_id)
 
 

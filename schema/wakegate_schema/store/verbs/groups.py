@@ -4,6 +4,7 @@ from wakegate_schema.records import Execution, Group, Suspension
 from wakegate_schema.store.errors import NotAllowed, NotFound
 from wakegate_schema.store.transaction import Transaction, each
 from wakegate_schema.store.verbs import mapping
+from wakegate_schema.store.verbs.repeats import confirm
 
 
 def check_fits(tx: Transaction, suspension: Suspension) -> None:
@@ -37,7 +38,8 @@ def seal(tx: Transaction, item: tuple[str, str, str, int]) -> None:
         raise NotFound(
             f"there is no group {group} at this instance; a group begins with the first call that is saved with it"
         )
-    tx.change("group_seal", {"number": found["number"], "at": at})
+    if tx.change("group_seal", {"number": found["number"], "at": at}) == 0:
+        confirm(tx)
 
 
 def calls(

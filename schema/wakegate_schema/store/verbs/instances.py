@@ -6,6 +6,7 @@ from wakegate_schema.records import Instance
 from wakegate_schema.store.errors import NotAllowed, NotFound
 from wakegate_schema.store.transaction import Row, Transaction, each
 from wakegate_schema.store.verbs.mapping import record
+from wakegate_schema.store.verbs.repeats import confirm
 
 
 @each
@@ -77,6 +78,7 @@ def retire(tx: Transaction, item: tuple[str, str, str, int]) -> int:
     require(tx, provider, instance_id)
     key = {"provider": provider, "instance_id": instance_id}
     if not tx.change("instance_retire", key | {"at": at}):
+        confirm(tx)
         return 0
     abandoned = tx.change("instance_abandon", key | {"actor": actor, "at": at})
     tx.change("instance_forget_cancels", key)

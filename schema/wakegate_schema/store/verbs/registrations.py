@@ -69,6 +69,7 @@ def put_in_force(tx: Transaction, item: tuple[str, int]) -> int:
     if row["state"] != "verified":
         raise NotAllowed(f"registration {registration_id} is {row['state']}: the receiver has not verified it")
     if not row["replacing"]:
+        confirm(tx)
         return 0
     key = {"provider": row["provider"], "instance_id": row["instance_id"], "until": until}
     tx.change("registrations_end_sooner", key)
@@ -88,7 +89,8 @@ def reseal(tx: Transaction, item: tuple[str, bytes, bytes]) -> bool:
 def retire(tx: Transaction, registration_and_time: tuple[str, int]) -> None:
     """Give up a registration."""
     registration_id, at = registration_and_time
-    tx.change("registration_retire", {"registration_id": registration_id, "at": at})
+    if tx.change("registration_retire", {"registration_id": registration_id, "at": at}) == 0:
+        confirm(tx)
 
 
 def _require_replaceable(tx: Transaction, registration: Registration) -> None:

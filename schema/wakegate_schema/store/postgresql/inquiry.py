@@ -16,7 +16,7 @@ from psycopg.rows import tuple_row
 from wakegate_schema.store.errors import QueryRefused
 from wakegate_schema.store.location import StoreLocation
 from wakegate_schema.store.postgresql.connection import connect, translate
-from wakegate_schema.store.querying import Answer
+from wakegate_schema.store.inquiry import Answer
 
 _BEGIN: Final = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _TIMEOUT: Final = b"SELECT set_config('statement_timeout', %s, true)"
@@ -26,7 +26,7 @@ _PAGE: Final = 500
 
 @contextmanager
 def query_postgresql(location: StoreLocation, text: str, seconds: float) -> Iterator[Answer]:
-    """Run one reading statement in a database. See `querying.query`."""
+    """Run one reading statement in a database. See `inquiry.query`."""
     try:
         with closing(connect(location)) as connection:
             connection.execute(_BEGIN)

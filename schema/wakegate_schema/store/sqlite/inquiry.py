@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wakegate_schema.store.errors import QueryRefused
-from wakegate_schema.store.querying import Answer
+from wakegate_schema.store.inquiry import Answer
 from wakegate_schema.store.sqlite.connection import connect, translate
 
 _READING: Final = frozenset(
@@ -20,7 +20,7 @@ _STEPS: Final = 10_000
 
 @contextmanager
 def query_sqlite(database: Path, text: str, seconds: float) -> Iterator[Answer]:
-    """Run one reading statement in a file. See `querying.query`."""
+    """Run one reading statement in a file. See `inquiry.query`."""
     ends_at = time.monotonic() + seconds
     try:
         with closing(connect(database, read_only=True)) as connection:

@@ -30,10 +30,10 @@ def query(where: StoreLocation, text: str, *, seconds: float) -> AbstractContext
         StoreUnavailable: the store cannot be read.
     """
     if where.is_postgresql:
-        from wakegate_schema.store.postgresql.querying import query_postgresql
+        from wakegate_schema.store.postgresql.inquiry import query_postgresql
 
         return query_postgresql(where, text, seconds)
     from wakegate_schema.setting_types import sqlite_path
-    from wakegate_schema.store.sqlite.querying import query_sqlite
+    from wakegate_schema.store.sqlite.inquiry import query_sqlite
 
     return query_sqlite(sqlite_path(where.url), text, seconds)
