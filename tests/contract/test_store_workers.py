@@ -95,6 +95,16 @@ async def test_the_soonest_due_comes_first_whatever_its_tool(desk: Desk, store: 
     assert await leased(store, "a", 3) == {found.execution_id for found in saved[3:]}
 
 
+async def test_what_nobody_has_the_tool_for_is_no_work_that_lags(desk: Desk, store: Store) -> None:
+    now = clock.now()
+    await desk.save(tool="send_parcel", at=now - HOUR)
+    assert (await store.census()).due["execution"] == now - HOUR, "nobody at all works"
+    await register(store, "a", issue_refund="1")
+    assert "execution" not in (await store.census()).due
+    await desk.save(tool="issue_refund", at=now - MINUTE)
+    assert (await store.census()).due["execution"] == now - MINUTE
+
+
 async def test_an_owner_is_told_when_something_of_its_own_is_due(desk: Desk, store: Store) -> None:
     await register(store, "a", issue_refund="1")
     await desk.save(tool="send_parcel")

@@ -218,7 +218,7 @@ def too_little(records: Records, answers: Answers) -> list[str]:
         "fewer than half of the approved calls ran": _half_ran(records),
         "nothing was answered with 503": any(answer == "503" for _, answer in answers),
         **{f"no call is {state}": state in states for state in ("succeeded", "denied", "expired", "in_doubt")},
-        "no group was told": any(wake["group_number"] is not None for wake in records.wakes),
+        "no group was sealed": records.completed,
         "no stream was followed": len(records.streams) > 1 and all(records.streams.values()),
         **{f"no {event}": event in done for event in ("SIGKILL", "SIGTERM", "SIGSTOP", *_troubles_of(records))},
     }

@@ -41,8 +41,8 @@ class Trouble:
             self._lanes["disk"] = (disk.decks(), 3.0, 9.0)
         if plan.ground.is_postgresql:
             database = DatabaseTrouble(stage.servers, stage.journal, plan)
-            slow = max(1.0, stage.start_s / 2)  # or nothing comes up between two outages
-            self._lanes["database"] = (database.decks(), 1.0 * slow, 4.0 * slow)
+            slow = max(1.0, min(stage.start_s / 2, plan.trouble_s / 60))  # or nothing comes up between two outages
+            self._lanes["database"] = (database.decks(), 0.5 * slow, 2.5 * slow)
         if plan.ground.has_redis:
             queue = QueueTrouble(stage.servers.redis, stage.journal, plan.random("forgetting"))
             self._lanes["queue"] = (queue.decks(), 0.5, 2.0)

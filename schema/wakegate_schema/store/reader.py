@@ -1,4 +1,4 @@
-"""Reading: one connection that can only read, in one thread, off the event loop."""
+"""Reading: one connection that only reads, in one thread, off the event loop."""
 
 import asyncio
 import queue

@@ -8,7 +8,7 @@ from wakegate_schema.store.reader import Reader
 
 
 class Part:
-    """What every part works with; `Store` sets both."""
+    """What every part works with; `Store` sets it."""
 
     _writer: GroupCommit
     _reader: Reader

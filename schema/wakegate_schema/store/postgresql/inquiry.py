@@ -14,9 +14,9 @@ from psycopg import errors
 from psycopg.rows import tuple_row
 
 from wakegate_schema.store.errors import QueryRefused
+from wakegate_schema.store.inquiry import Answer
 from wakegate_schema.store.location import StoreLocation
 from wakegate_schema.store.postgresql.connection import connect, translate
-from wakegate_schema.store.inquiry import Answer
 
 _BEGIN: Final = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _TIMEOUT: Final = b"SELECT set_config('statement_timeout', %s, true)"
