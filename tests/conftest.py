@@ -6,6 +6,7 @@ import logging
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,9 @@ from wakegate_schema.store import Store, StoreLocation, migrate_store, open_stor
 if TYPE_CHECKING:  # most processes of a run start no server, and the drivers take their time
     from support.servers import PostgresServer, RedisServer
     from support.servers.emptied import EmptyStores
+
+# What a run compiles of its tests it keeps for the next, whatever the environment says: a third of the collection.
+sys.dont_write_bytecode = False
 
 # No test goes by the machine's certificate authorities or by plugins of pydantic, and a process that aiohttp need not
 # read the first for, nor pydantic look through every installed package for the second, starts a fifth sooner.
@@ -35,16 +39,20 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-LONGEST = "test_every_point.py"
-APART = 90
+LONGEST = (
+    "test_scale_containers.py", "test_every_point.py", "test_many.py", "test_copy_crashes.py", "test_both_stores.py",
+    "test_services_on_postgresql.py", "test_systemd_elsewhere.py", "test_demo_elsewhere.py", "test_model.py",
+)  # fmt: skip
+"""The files whose tests take longest, each test for itself, the very longest first."""
+APART = 60
 """How many other tests lie between two of the longest, at least."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin the longest tests early and apart from each other, so that the others run beside them."""
-    long = [item for item in items if item.path.name == LONGEST]
-    rest = [item for item in items if item.path.name != LONGEST]
+    long = sorted((item for item in items if item.path.name in LONGEST), key=lambda item: LONGEST.index(item.path.name))
+    rest = [item for item in items if item.path.name not in LONGEST]
     items[:] = []
     due = 0
     for index, item in enumerate(rest):
@@ -107,7 +115,7 @@ def postgres_server() -> Iterator["PostgresServer"]:
     """A PostgreSQL server without fsync for all tests of this process; one that kills it starts its own."""
     from support.servers import PostgresServer
 
-    with PostgresServer() as server:
+    with PostgresServer(settings={"autovacuum": "off"}) as server:  # its stores are emptied before they grow
         yield server
 
 

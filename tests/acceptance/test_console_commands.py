@@ -62,7 +62,10 @@ def test_a_call_that_cannot_go_on_says_why_in_the_table(console: Console) -> Non
     assert line.split()[1:6] == ["waiting", "issue_refund", "run-7:call-2", request, "refund-desk"]
     assert line.endswith("no_worker_has_the_tool")
     shown = console("execution", "show", "run-7:call-2").out
-    assert "no living worker has its tool at this version; run one with the module in WAKEGATE_TOOLS: issue_refund" in shown
+    assert (
+        "no living worker has its tool at this version; run one with the module in WAKEGATE_TOOLS: issue_refund"
+        in shown
+    )
 
 
 def test_what_is_known_is_shown_with_the_next_step_first(console: Console) -> None:

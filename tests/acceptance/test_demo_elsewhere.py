@@ -1,7 +1,6 @@
 """`wakegate demo` on a PostgreSQL and a Redis that it is given: the same loop, and nothing of others' touched."""
 
 import asyncio
-import os
 import signal
 import subprocess
 import tempfile
@@ -14,6 +13,7 @@ from support.console import Console, command, environment, run
 from support.desk import Desk
 from support.ports import free_port
 from support.servers import PgBouncer, PostgresServer, RedisServer
+from support.servers.process import until
 from wakegate_schema.store import migrate_store, open_store
 from wakegate_schema.store.location import StoreLocation
 
@@ -79,11 +79,9 @@ def test_the_loop_runs_beside_a_store_in_use_and_leaves_nothing(
         assert all(client.ttl(each) > 0 for each in client.scan_iter()), "what RQ leaves ends by itself"
 
 
-@pytest.mark.parametrize("option", ["--database", "--queue"])
-def test_either_may_be_elsewhere_alone(folder: Path, postgres_url: str, queue_url: str, option: str) -> None:
+def test_the_database_may_be_elsewhere_alone(folder: Path, postgres_url: str) -> None:
     stage = folder / "kept"
-    url = postgres_url if option == "--database" else queue_url
-    ran = run(folder, "demo", option, url, "--keep", str(stage))
+    ran = run(folder, "demo", "--database", postgres_url, "--keep", str(stage))
     assert ran.code == 0, ran.err + ran.out
     kept = environment(folder)
     del kept["WAKEGATE_DATABASE"]
@@ -92,22 +90,44 @@ def test_either_may_be_elsewhere_alone(folder: Path, postgres_url: str, queue_ur
         cwd=folder, env=kept, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert listed.stdout.count('"execution_id"') == 9
-    assert ("DROP SCHEMA wakegate_demo_" in ran.out) == (option == "--database")
+    assert "DROP SCHEMA wakegate_demo_" in ran.out
+
+
+def begun(folder: Path, words: str, *arguments: str) -> subprocess.Popen[str]:
+    """A demo that is kept, and has come to where it says this."""
+    demo = subprocess.Popen(
+        command("demo", *arguments, "--keep", str(folder / "kept")),
+        cwd=folder, env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert demo.stdout is not None
+    next(line for line in demo.stdout if words in line)
+    return demo
+
+
+def interrupted(demo: subprocess.Popen[str]) -> str:
+    """Interrupt it; return what else it said."""
+    demo.send_signal(signal.SIGTERM)
+    out, err = demo.communicate(timeout=30)
+    assert (demo.returncode, err) == (130, "")
+    return out
+
+
+def test_the_queue_may_be_elsewhere_alone(folder: Path, redis_server: RedisServer, queue_url: str) -> None:
+    """Its worker listens there, the store is a file; how calls go through a Redis is seen with both elsewhere."""
+    demo = begun(folder, "harness saves", "--queue", queue_url)
+    assert (folder / "kept" / "wakegate.db").exists()
+    with redis_server.client(int(queue_url.partition("db=")[2])) as client:
+        until(lambda: any(client.scan_iter("rq:workers:wakegate-wakegate_demo_*")), "no worker listens")
+        assert "DROP SCHEMA" not in interrupted(demo)
+        assert client.smembers("rq:queues") == set()
 
 
 def test_an_interrupted_demo_removes_what_it_made(
     folder: Path, postgres_server: PostgresServer, postgres_url: str
 ) -> None:
-    demo = subprocess.Popen(
-        command("demo", "--database", postgres_url, "--keep", str(folder / "kept")),
-        cwd=folder, env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert demo.stdout is not None
-    next(line for line in demo.stdout if "starting provider" in line)
+    demo = begun(folder, "starting provider", "--database", postgres_url)
     assert len(schemas(postgres_server, postgres_url)) == 1
-    os.kill(demo.pid, signal.SIGTERM)
-    _, err = demo.communicate(timeout=30)
-    assert (demo.returncode, err) == (130, "")
+    interrupted(demo)
     assert schemas(postgres_server, postgres_url) == []
 
 

@@ -1,6 +1,7 @@
 """Durable receipt: nothing is acknowledged that is not on record, and nothing on record is lost or doubled."""
 
 import asyncio
+import json
 import random
 import sqlite3
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.deliveries import Delivery, new_id
+from support.log_lines import captured_log
 from support.receivers import Client, Registered, Running, receiver_in, request_bytes, stalled, until
 from wakegate_schema import clock
 from wakegate_schema.records import Instance, RequestIdentity, Suspension
@@ -60,6 +62,22 @@ async def test_a_request_that_came_whole_is_recorded_although_its_sender_has_lef
 
 
 # A31, A33, A41: the store is not there
+
+
+async def test_a_store_that_refuses_what_it_should_take_is_503_and_the_log_says_why(
+    running: Running, desk: Registered
+) -> None:
+    delivery = desk.sender.notification()
+    with closing(sqlite3.connect(running.settings.database_path)) as other:
+        other.execute("CREATE TRIGGER odd BEFORE INSERT ON notification BEGIN SELECT RAISE(ABORT, 'odd one'); END")
+        with captured_log() as stream:
+            reply = await running.post(delivery)
+        assert (reply.status, reply.reason) == (503, "store_unavailable")
+        (line,) = [found for found in map(json.loads, stream.getvalue().splitlines()) if "reason" in found]
+        assert (line["detail"], line["exception"]) == ("invariant_violated", "InvariantViolated")
+        assert "odd one" in line["exception_message"]
+        other.execute("DROP TRIGGER odd")
+        assert (await running.post(delivery)).status == 204
 
 
 async def test_a_store_that_vanished_is_503_until_it_is_back(running: Running, desk: Registered) -> None:

@@ -9,8 +9,8 @@ import socket
 import sqlite3
 import ssl
 import stat
-import sys
 import time
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
+from support import warm
 from support.certificates import certificate
 from support.deliveries import Delivery
 from support.processes import clean_environment
@@ -46,31 +47,7 @@ FAULTS = {
     "its answer is made": ("wakegate_receiver.answers", "received", "after", 1),
 }
 """Where a receiver dies: at a function of its own, before or after it, and how many rows there are then."""
-FAULT = """
-import importlib, os, signal
-module, name, when = os.environ.pop("WAKEGATE_TEST_FAULT", "::").split(":")
-if module:
-    owner = importlib.import_module(module)
-    function = getattr(owner, name)
-    def die(*arguments, **named):
-        if when == "after":
-            function(*arguments, **named)
-        os.kill(os.getpid(), signal.SIGKILL)
-    setattr(owner, name, die)
-"""
-PROGRAM = """
-import resource, sys
-if sys.argv[1] != "0":
-    resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]),) * 2)
-import gc; gc.disable()
-from wakegate_receiver import run
-from wakegate_schema.logs import configure
-from wakegate_schema.settings import load_settings
-gc.freeze(); gc.enable()
-configure("json")
-exec(sys.argv[2])
-run(load_settings(), ready=lambda url: print(url, flush=True))
-"""
+PROGRAM = Path(__file__).parents[1] / "support" / "frail_receiver.py"
 
 
 @dataclass
@@ -101,10 +78,9 @@ async def start(folder: Path, limit: int = 0, **more: str) -> asyncio.subprocess
         "WAKEGATE_LISTEN": "127.0.0.1:0",
         "WAKEGATE_CONTROL": f"{folder}/control.sock",
     }
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PROGRAM, str(limit), FAULT, cwd=folder, env=kept | environment | more,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    return await warm.start(
+        "script", str(PROGRAM), str(limit), cwd=folder, env=kept | environment | more, stdout=PIPE, stderr=PIPE
+    )
 
 
 @asynccontextmanager

@@ -12,8 +12,10 @@ import pytest
 import redis
 
 from support.certificates import certificate
+from support.contents import contents, furnish
 from support.processes import clean_environment
 from support.servers import PgBouncer, PostgresServer, RedisServer, Sentinel, binaries
+from support.servers.emptied import EmptyStores
 from support.servers.process import runs, until
 from support.servers.tls import TlsFront
 
@@ -132,3 +134,53 @@ def test_postgresql_asks_for_a_password_and_takes_settings() -> None:
         server.pause()
         threading.Timer(0.2, server.resume).start()
         assert server.ask("SHOW work_mem") == "2MB"
+
+
+def which(url: str) -> int:
+    """The number of a database, whatever its name."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_an_emptied_store_is_as_a_new_one_and_whoever_had_it_is_shut_out(
+    postgres_server: PostgresServer, empty_store: str
+) -> None:
+    with EmptyStores(postgres_server, empty_store) as stores:
+        with stores.store() as url:
+            was, new = which(url), contents(url)
+            furnish(url)
+            furnished = contents(url)
+            forgotten = psycopg.connect(url, autocommit=True)
+        with pytest.raises(psycopg.OperationalError):
+            forgotten.execute("SELECT 1")
+        with pytest.raises(psycopg.OperationalError, match="does not exist"):
+            psycopg.connect(url)
+        with stores.store() as again:
+            assert which(again) == was
+            assert contents(again) == new
+            furnish(again)
+            assert contents(again) == furnished, "what is numbered begins anew"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE TABLE another (id int)",
+        "DROP TABLE moved",
+        "GRANT SELECT ON execution TO PUBLIC",
+        "ALTER TABLE execution ENABLE ROW LEVEL SECURITY",
+        "ALTER DATABASE {} SET work_mem = '1MB'",
+    ],
+)
+def test_a_store_in_which_more_than_rows_was_changed_is_not_given_out_again(
+    postgres_server: PostgresServer, empty_store: str, change: str
+) -> None:
+    with EmptyStores(postgres_server, empty_store) as stores:
+        with stores.store() as url, psycopg.connect(url, autocommit=True) as connection:
+            was = which(url)
+            connection.execute(change.format(connection.info.dbname).encode())
+        with stores.store() as another:
+            assert which(another) != was
+    assert postgres_server.ask("SELECT count(*) FROM pg_database WHERE oid = %s", was) == 0

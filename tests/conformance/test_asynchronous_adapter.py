@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from support import warm
 from support.deliveries import Delivery, Sender, new_id
 from support.front import PassOn
 from support.house import House, house_with_site
-from support.processes import clean_environment, script
+from support.processes import clean_environment
 from support.receivers import stalled
 from support.services import Site
 from support.workers import eventually
@@ -35,8 +36,8 @@ RUNS = pytest.mark.parametrize("runs", ["worker", "harness"])
 
 async def harness(house: House, *words: str) -> str:
     """Run a harness to its end; return what it said."""
-    process = await asyncio.create_subprocess_exec(
-        *script(HARNESS), house.database, *words, stdout=PIPE, stderr=PIPE, env=clean_environment()
+    process = await warm.start(
+        "script", str(HARNESS), house.database, *words, stdout=PIPE, stderr=PIPE, env=clean_environment()
     )
     async with asyncio.timeout(60):
         said, complained = await process.communicate()

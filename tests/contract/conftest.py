@@ -16,9 +16,11 @@ WAYS = (*(("sqlite", name) for name in NAMES), ("postgresql", "store"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run every test of the contract on each database, but for those about SQLite's own file, and by a receiver."""
+    """Run every test of the contract on each database, unless its mark says why one is enough (pyproject.toml)."""
     if "way" in metafunc.fixturenames:
-        metafunc.parametrize(("database", "way"), WAYS, indirect=True)
+        above = metafunc.definition.get_closest_marker("by_adapter")
+        ways = [each for each in WAYS if not above or each[0] == "sqlite"]
+        metafunc.parametrize(("database", "way"), ways, indirect=True)
     elif "database" in metafunc.fixturenames and not any(map(metafunc.definition.get_closest_marker, ON_SQLITE)):
         own = metafunc.definition.path.name.startswith("test_postgresql_")
         metafunc.parametrize("database", DATABASES[1:] if own else DATABASES, indirect=True)

@@ -146,12 +146,14 @@ async def test_a_second_instance_makes_the_first_one_unclear(adapter: Adapter, s
     assert await adapter.suspend(Call("t", {}, instance="other-desk"))
 
 
+@pytest.mark.by_adapter
 @pytest.mark.parametrize("wake", ["", "My Harness", "x/../y", "a" * 64, "none ", 3])
 async def test_a_wake_name_in_another_form_is_refused(adapter: Adapter, wake: Any) -> None:
     with pytest.raises(CallRefused, match=r"^wake: "):
         await adapter.suspend(Call("t", {}), wake=wake)
 
 
+@pytest.mark.by_adapter
 async def test_only_a_worker_or_a_harness_runs_a_call(adapter: Adapter) -> None:
     with pytest.raises(CallRefused, match=r"^runs: "):
         await adapter.suspend(Call("t", {}), runs="anybody")  # type: ignore[arg-type]
@@ -253,6 +255,7 @@ async def test_waiting_no_time_looks_once(adapter: Adapter, store: Store) -> Non
     assert (await adapter.wait(ticket.execution_id, timeout=0)).state is State.SUCCEEDED
 
 
+@pytest.mark.by_adapter
 @pytest.mark.parametrize("timeout", [-1, float("nan")])
 async def test_a_timeout_that_is_no_time_is_refused(adapter: Adapter, timeout: float) -> None:
     with pytest.raises(CallRefused, match=r"^timeout: "):
@@ -303,6 +306,7 @@ async def test_a_started_call_cannot_be_abandoned(adapter: Adapter, store: Store
         await adapter.abandon(ticket.execution_id, "changed my mind")
 
 
+@pytest.mark.by_adapter
 @pytest.mark.parametrize("reason", ["", " padded", "two\nlines", "x" * 256, None])
 async def test_a_reason_in_another_form_is_refused(adapter: Adapter, reason: Any) -> None:
     with pytest.raises(CallRefused, match=r"^reason: "):

@@ -16,6 +16,8 @@ from wakegate_schema import clock
 from wakegate_schema.clock import HOUR, SECOND
 from wakegate_schema.store import Store
 
+pytestmark = pytest.mark.by_adapter
+
 
 class CardDeclined(Exception):
     """The refund did not happen."""

@@ -5,6 +5,7 @@ import ssl
 import traceback
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -21,10 +22,11 @@ from wakegate_schema import clock
 from wakegate_schema.records import Outcome
 from wakegate_schema.store import StoreError, StoreMissing, StoreUnavailable, migrate_store, open_store
 from wakegate_schema.store.dialects import POSTGRESQL
-from wakegate_schema.store.errors import StoreDenied
+from wakegate_schema.store.errors import StoreDenied, StoreMisplaced
 from wakegate_schema.store.location import StoreLocation
 from wakegate_schema.store.postgresql.backup import back_up_postgresql
 from wakegate_schema.store.postgresql.engine import TURN, PostgresEngine
+from wakegate_schema.store.postgresql.snapshot import postgresql_snapshot
 from wakegate_schema.store.queries import load_store
 
 PAGE = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text(encoding="utf-8")
@@ -172,6 +174,48 @@ async def test_a_role_that_may_not_write_is_told_so(database: str) -> None:
         owner.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(sql.Identifier(name)))
 
 
+@pytest.mark.parametrize("table", ["moved", "registration", "execution"])
+async def test_rows_that_a_policy_hides_are_an_error_and_not_rows_that_are_not_there(
+    database: str, service: str, table: str
+) -> None:
+    async with await open_store(service, mode="use") as store:
+        desk = await Desk(store).open()
+        with psycopg.connect(database, autocommit=True) as owner:
+            owner.execute(sql.SQL("ALTER TABLE {} ENABLE ROW LEVEL SECURITY").format(sql.Identifier(table)))
+        with pytest.raises(StoreDenied, match="row-level security"):
+            await store.record(desk.arrival(new_id()))
+    with pytest.raises(StoreDenied, match=f"hides rows of the table {table} "):
+        await open_store(service, mode="use")
+    with pytest.raises(StoreDenied, match="row-level security"), postgresql_snapshot(StoreLocation(service)) as tx:
+        tx.first("moved_to" if table == "moved" else f"copy_{table}")
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+async def test_a_database_that_cannot_hold_every_text_is_refused(
+    postgres_server: PostgresServer, encoding: str
+) -> None:
+    name = f"odd_{new_id()[:8]}"
+    with postgres_server.connect() as connection:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} ENCODING {} LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0").format(
+                sql.Identifier(name), sql.Literal(encoding)
+            )
+        )
+    try:
+        for use in (migrate_store, partial(open_store, mode="use")):
+            with pytest.raises(StoreMisplaced, match=f"is in {encoding}.*ENCODING 'UTF8'"):
+                await use(postgres_server.url(name))
+    finally:
+        postgres_server.drop_database(name)
+
+
+async def test_texts_are_utf_8_whatever_the_url_says(database: str) -> None:
+    for encoding in ("latin1", "SQL_ASCII"):
+        async with await open_store(f"{database}&client_encoding={encoding}", mode="use") as store:
+            desk = await Desk(store, name=encoding.lower()).open()
+            assert (await desk.save(reasoning="ü 😀")).reasoning == "ü 😀"
+
+
 async def test_a_role_that_has_all_its_connections_is_told_so(database: str) -> None:
     name = f"few_{new_id()[:8]}"
     with psycopg.connect(database, autocommit=True) as owner:
@@ -209,6 +253,23 @@ async def test_of_several_that_make_the_tables_at_once_one_does(postgres_url: st
     made = await asyncio.gather(*(migrate_store(postgres_url) for _ in range(4)))
     assert sorted(map(bool, made)) == [False, False, False, True]
     await (await open_store(postgres_url, mode="use")).close()
+
+
+async def test_a_role_with_a_schema_of_its_own_name_waits_for_the_same_turn(database: str, service: str) -> None:
+    async with await open_store(service, mode="use") as store:
+        desk = await Desk(store).open()
+        with psycopg.connect(database, autocommit=True) as owner:
+            role = psycopg.conninfo.conninfo_to_dict(service)["user"]
+            owner.execute(sql.SQL("CREATE SCHEMA AUTHORIZATION {}").format(sql.Identifier(str(role))))
+        # It is the first of the role's path from now on, and the tables are found in the second one.
+        with closing(PostgresEngine(StoreLocation(database), load_store(POSTGRESQL))) as engine, engine.transaction():
+            recording = asyncio.ensure_future(store.record(desk.arrival(new_id())))
+            done, _ = await asyncio.wait([recording], timeout=0.4)
+            assert not done, "it had a turn of its own"
+        assert (await recording).kind == "saved"
+    for use in (lambda: open_store(service, mode="use"), lambda: migrate_store(service)):
+        with pytest.raises(StoreMisplaced, match="in the schema public, and another one stands before it"):
+            await use()
 
 
 async def test_a_search_path_that_leads_nowhere_is_one_clear_error(postgres_url: str) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from psycopg import sql
 
@@ -21,7 +22,7 @@ from support.postgres_line import Line, line
 from support.servers import PgBouncer, PostgresServer
 from support.servers.process import NOBODY
 from wakegate_schema.states import State
-from wakegate_schema.store import Store, StoreUnavailable, group_commit, migrate_store, open_store
+from wakegate_schema.store import Store, StoreUnavailable, group_commit, migrate_store, open_store, reader
 
 HERE = Path(__file__).parent
 MESSAGES = 7
@@ -106,6 +107,24 @@ async def test_a_line_that_falls_silent_promises_nothing(
         relay.silent = False
     assert (await far.store.record(arrival)).kind in ("saved", "duplicate")
     assert await recorded(far) == [arrival.event_id]
+
+
+async def test_a_table_that_somebody_has_locked_holds_no_reader_for_ever(
+    desk: Desk, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = await desk.save()
+    with psycopg.connect(database) as other:
+        other.execute("LOCK TABLE execution IN ACCESS EXCLUSIVE MODE")
+        with monkeypatch.context() as patched:
+            patched.setattr(reader, "PATIENCE_S", 0.3)
+            with pytest.raises(StoreUnavailable) as refused:
+                await desk.store.execution(saved.execution_id)
+            assert refused.value.reason == "store_timeout"
+            async with await open_store(database, mode="use") as second:
+                with pytest.raises(StoreUnavailable):
+                    await second.execution(saved.execution_id)
+            # It is closed, though what it reads has not ended.
+    assert await desk.store.execution(saved.execution_id) == saved
 
 
 async def test_backends_that_are_terminated_under_load_lose_nothing(desk: Desk, database: str) -> None:

@@ -165,6 +165,32 @@ async def test_a_writer_that_fails_tells_its_callers_and_is_replaced(
     assert told.wait(5)
 
 
+async def test_where_no_thread_can_be_had_nothing_is_promised_and_the_next_try_works(
+    desk: Desk, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name in refused:
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    refused = {"wakegate-writer"}
+    async with await open_store(database, mode="use") as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            for _ in range(2):
+                with pytest.raises(StoreUnavailable, match="no thread") as told:
+                    await store.record(desk.arrival(new_id()))
+                assert told.value.reason == "no_thread"
+            refused.add("wakegate-reader")
+            with pytest.raises(StoreUnavailable, match="no thread"):
+                await open_store(database, mode="read")
+        arrival = desk.arrival(new_id())
+        assert (await store.record(arrival)).kind == "saved"
+        assert [entry.event_id for _, entry in await store.notifications()] == [arrival.event_id]
+
+
 async def test_a_value_that_cannot_be_stored_concerns_only_its_own_call(desk: Desk, store: Store) -> None:
     good = [desk.suspension() for _ in range(5)]
     bad = [desk.suspension(tool_version="\ud800"), desk.suspension(at=2**63)]

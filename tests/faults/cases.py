@@ -1,21 +1,23 @@
 """Cases: a point, broken in the story that reaches it, and what came of it."""
 
 import asyncio
+import shutil
 import signal
 import tempfile
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from faults.catalogue import points
 from faults.count import count
-from faults.grounds import FARTHEST, GROUNDS, HOME, Ground, Land, land
+from faults.grounds import FARTHEST, GROUNDS, HOME, Ground, Land, Servers, land
 from faults.processes import Nursery, nursery
 from faults.stories import STORIES, Story
 from faults.world import DELAY_S, World, log_of, world
+from support.rooms import room
 
 Action = Literal["kill", "raise", "delay"]
 ACTIONS: Final[tuple[Action, ...]] = ("kill", "raise", "delay")
@@ -78,12 +80,22 @@ class Stage:
         return {story: home[story] | farthest[story] for story in home}
 
     async def _unarmed(self, story: Story, ground: Ground) -> set[str]:
-        folder = self.folder / f"{story.subject}-{GROUNDS.index(ground)}-{story.name}"
+        place = f"{story.subject}-{GROUNDS.index(ground)}-{story.name}"
+        with self._folder(place) as folder:
+            async with self.world(folder, story, ground, None) as found:
+                await story.happen(found)
+                await count(found)
+                return found.reached
+
+    @contextmanager
+    def _folder(self, name: str) -> Iterator[Path]:
+        """A folder until a case ends: memory, which many of them would fill, may be all that there is below."""
+        folder = self.folder / name
         folder.mkdir()
-        async with self.world(folder, story, ground, None) as found:
-            await story.happen(found)
-            await count(found)
-            return found.reached
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
 
     async def see(self, action: Action, cases: Iterable[Case]) -> list[Seen]:
         """Run the cases of an action, a few at once."""
@@ -95,17 +107,16 @@ class Stage:
         for attempt in range(max(ATTEMPTS, len(stories))):
             case = replace(case, story=stories[attempt % len(stories)])
             place = f"{case.program}-{GROUNDS.index(case.ground)}-{case.action}"
-            folder = self.folder / f"{place}{number}-{attempt}"
-            folder.mkdir()
-            async with self.world(folder, case.story, case.ground, case.fault) as found:
-                try:
-                    await case.story.happen(found)
-                    if case.point not in found.reached:
-                        continue
-                    check_fault(case, found)
-                    return Seen(case, await count(found), found.statuses)
-                except Exception as error:  # noqa: BLE001 (the other cases go on; the test tells of all that failed)
-                    return Seen(case, [], found.statuses, f"{type(error).__name__}: {error}\n{log_of(folder)}")
+            with self._folder(f"{place}{number}-{attempt}") as folder:
+                async with self.world(folder, case.story, case.ground, case.fault) as found:
+                    try:
+                        await case.story.happen(found)
+                        if case.point not in found.reached:
+                            continue
+                        check_fault(case, found)
+                        return Seen(case, await count(found), found.statuses)
+                    except Exception as error:  # noqa: BLE001 (the others go on; the test tells of all that failed)
+                        return Seen(case, [], found.statuses, f"{type(error).__name__}: {error}\n{log_of(folder)}")
         return Seen(case, problem="the point was not reached")
 
     @asynccontextmanager
@@ -161,10 +172,10 @@ def everywhere(program: str, action: Action, traced: Traced, ground: Ground) -> 
 
 
 @asynccontextmanager
-async def stage(*grounds: Ground) -> AsyncIterator[Stage]:
-    """Set the stage for these grounds in an empty folder, with a name short enough for sockets below it."""
-    with tempfile.TemporaryDirectory(prefix="wg") as name:
-        async with land(Path(name), *grounds) as found, nursery() as made:
+async def stage(servers: Servers | None = None) -> AsyncIterator[Stage]:
+    """Set the stage in an empty folder, with a name short enough for sockets below it; without servers for `HOME`."""
+    with tempfile.TemporaryDirectory(prefix="wg", dir=room()) as name:
+        async with land(Path(name), servers) as found, nursery() as made:
             yield Stage(Path(name), made, found)
 
 

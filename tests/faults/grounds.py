@@ -1,7 +1,6 @@
 """The grounds that worlds stand on: which database and which queue."""
 
 import itertools
-import secrets
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from wakegate_schema.store import migrate_store
 
 if TYPE_CHECKING:
-    from support.servers import PostgresServer, RedisServer
+    from support.servers import RedisServer
+    from support.servers.emptied import EmptyStores
 
 Database = Literal["sqlite", "postgresql"]
 Queue = Literal["embedded", "redis"]
@@ -40,6 +40,14 @@ FARTHEST: Final = Ground("postgresql", "redis")
 GROUNDS: Final = (HOME, Ground("sqlite", "redis"), Ground("postgresql", "embedded"), FARTHEST)
 
 
+@dataclass(frozen=True)
+class Servers:
+    """What worlds away from home stand on."""
+
+    stores: "EmptyStores"
+    redis: "RedisServer"
+
+
 @dataclass
 class Place:
     """Where one world stands."""
@@ -56,7 +64,7 @@ class Land:
     """Everything that worlds of some grounds stand on: a store to copy, and the servers."""
 
     folder: Path
-    postgres: "PostgresServer | None" = None
+    stores: "EmptyStores | None" = None
     redis: "RedisServer | None" = None
     _queues: "itertools.count[int]" = field(default_factory=itertools.count)
 
@@ -82,10 +90,8 @@ class Land:
             yield Place(ground, url, settings)
 
     def _database(self, stack: ExitStack) -> str:
-        assert self.postgres is not None, "no PostgreSQL was started for this ground"
-        name = self.postgres.create_database(f"world_{secrets.token_hex(6)}", template=TEMPLATE)
-        stack.callback(self.postgres.drop_database, name)
-        return self.postgres.url(name)
+        assert self.stores is not None, "no PostgreSQL was started for this ground"
+        return stack.enter_context(self.stores.store())
 
     def _queue(self) -> str:
         assert self.redis is not None, "no Redis was started for this ground"
@@ -96,19 +102,19 @@ class Land:
 
 
 @asynccontextmanager
-async def land(folder: Path, *grounds: Ground) -> AsyncIterator[Land]:
-    """Prepare for worlds of these grounds, in an empty folder."""
-    found = Land(folder)
+async def land(folder: Path, servers: Servers | None = None) -> AsyncIterator[Land]:
+    """Prepare for worlds, in an empty folder; without servers those of `HOME` only."""
     await migrate_store(f"sqlite:///{folder}/{DATABASE}")
-    with ExitStack() as stack:
-        if any(ground.database == "postgresql" for ground in grounds):
-            from support.servers import PostgresServer  # here: the driver takes its time
+    yield Land(folder, *((servers.stores, servers.redis) if servers else ()))
 
-            found.postgres = stack.enter_context(PostgresServer())
-            name = found.postgres.create_database(TEMPLATE)
-            await migrate_store(found.postgres.url(name))
-        if any(ground.queue == "redis" for ground in grounds):
-            from support.servers import RedisServer
 
-            found.redis = stack.enter_context(RedisServer())
-        yield found
+@asynccontextmanager
+async def servers() -> AsyncIterator[Servers]:
+    """Start the servers, for all that runs meanwhile."""
+    from support.servers import PostgresServer, RedisServer  # here: the drivers take their time
+    from support.servers.emptied import EmptyStores
+
+    with PostgresServer() as postgres, RedisServer() as redis:
+        await migrate_store(postgres.url(postgres.create_database(TEMPLATE)))
+        with EmptyStores(postgres, TEMPLATE) as stores:
+            yield Servers(stores, redis)

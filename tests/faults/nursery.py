@@ -22,6 +22,7 @@ from typing import Any
 import uvloop
 
 from faults import harness
+from support.processes import import_for_elsewhere
 from wakegate_adapter import Adapter
 from wakegate_adapter.control_calls import ControlCalls
 from wakegate_adapter.log import log
@@ -78,6 +79,7 @@ def _rehearse() -> None:
         }
         logs.configure("json", io.StringIO())
         uvloop.run(_begin_and_end(load_settings(None, environment)))
+    import_for_elsewhere()
 
 
 async def _begin_and_end(settings: Settings) -> None:

@@ -4,45 +4,79 @@ The cases are spread over the grounds: SQLite and PostgreSQL, the embedded queue
 every case on each.
 """
 
+import asyncio
+import fcntl
 import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from faults.cases import ACTIONS, Action, spread, stage
 from faults.catalogue import PACKAGES, points
-from faults.grounds import FARTHEST, GROUNDS, HOME, Ground
+from faults.grounds import FARTHEST, GROUNDS, HOME, Ground, Servers
 from faults.matrix import PAGE, listed
+
+if TYPE_CHECKING:  # the drivers take their time
+    from support.servers import RedisServer
+    from support.servers.emptied import EmptyStores
 
 PROGRAMS = tuple(PACKAGES)
 
 
-@pytest.fixture(scope="session")
-def traces() -> dict[tuple[str, Ground], dict[str, set[str]]]:
-    """What each program's stories reach on each ground, once they were traced."""
-    return {}
+class Traces:
+    """What each program's stories reach on each ground: traced once in a run, whichever of its processes needs it."""
+
+    def __init__(self, folder: Path, servers: Servers) -> None:
+        self._folder = folder
+        self._folder.mkdir(exist_ok=True)
+        self._servers = servers
+
+    async def of(self, program: str, ground: Ground) -> dict[str, set[str]]:
+        """The points of each story; the others wait while one traces them."""
+        file = self._folder / f"{program}-{ground}.json"
+        with file.open("a+") as kept:
+            await asyncio.to_thread(fcntl.flock, kept, fcntl.LOCK_EX)
+            kept.seek(0)
+            if not (text := kept.read()):
+                async with stage(self._servers) as at:
+                    reached = await at.trace(program, ground)
+                text = json.dumps({story: sorted(points) for story, points in reached.items()})
+                kept.write(text)
+        return {story: set(points) for story, points in json.loads(text).items()}
+
+
+@pytest.fixture
+def servers(empty_stores: "EmptyStores", redis_server: "RedisServer") -> Servers:
+    """Those that all tests of this process share."""
+    return Servers(empty_stores, redis_server)
+
+
+@pytest.fixture
+def traces(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Traces:
+    """The traces of this run."""
+    own = tmp_path_factory.getbasetemp()
+    return Traces((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "traces", servers)
 
 
 @pytest.mark.parametrize("ground", [HOME, FARTHEST], ids=str)
 @pytest.mark.parametrize("program", PROGRAMS)
 async def test_the_stories_hold_unbroken_and_reach_every_point_there_is(
-    program: str, ground: Ground, traces: dict[tuple[str, Ground], dict[str, set[str]]]
+    program: str, ground: Ground, traces: Traces
 ) -> None:
-    async with stage(ground) as found:
-        traces[program, ground] = await found.trace(program, ground)
-    assert set[str]().union(*traces[program, ground].values()) == points(program, ground)
+    traced = await traces.of(program, ground)
+    assert set[str]().union(*traced.values()) == points(program, ground)
 
 
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("program", PROGRAMS)
 async def test_every_promise_holds_wherever_a_program_breaks(
-    program: str, action: Action, traces: dict[tuple[str, Ground], dict[str, set[str]]]
+    program: str, action: Action, traces: Traces, servers: Servers
 ) -> None:
-    async with stage(*GROUNDS) as found:
-        for ground in (HOME, FARTHEST):
-            if (program, ground) not in traces:
-                traces[program, ground] = await found.trace(program, ground)
-        home, farthest = traces[program, HOME], traces[program, FARTHEST]
-        traced = {story: home[story] | farthest[story] for story in home}
+    home, farthest = await traces.of(program, HOME), await traces.of(program, FARTHEST)
+    traced = {story: home[story] | farthest[story] for story in home}
+    async with stage(servers) as found:
         seen = await found.see(action, spread(program, action, traced))
     assert {one.case.point for one in seen} == set[str]().union(*(points(program, ground) for ground in GROUNDS))
     assert not [one for one in seen if one.problem], "\n".join(

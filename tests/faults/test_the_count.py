@@ -2,13 +2,14 @@
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
-from faults.cases import stage
+from faults.cases import Stage, stage
 from faults.count import count
 from faults.grounds import DATABASE, HOME
 from faults.harness import TOLD as ACKNOWLEDGED
@@ -136,13 +137,23 @@ BREAKS = (
 GROUP_BREAKS = (tell_no_program, forget_the_group, tell_of_a_call)
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def at() -> AsyncIterator[Stage]:
+    """A stage for all of them."""
+    async with stage() as found:
+        yield found
+
+
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("story", "breaks"),
     [*((STORY, breaks) for breaks in BREAKS), *((GROUP, breaks) for breaks in GROUP_BREAKS)],
     ids=lambda told: told.__name__ if callable(told) else told.name,
 )
-async def test_a_broken_promise_is_found(story: Story, breaks: Callable[[World], None], tmp_path: Path) -> None:
-    async with stage(HOME) as at, at.world(tmp_path, story, HOME, None) as found:
+async def test_a_broken_promise_is_found(
+    at: Stage, story: Story, breaks: Callable[[World], None], tmp_path: Path
+) -> None:
+    async with at.world(tmp_path, story, HOME, None) as found:
         await story.happen(found)
         assert await count(found) == ["succeeded", "denied"]
         breaks(found)

@@ -7,7 +7,7 @@ from model.machine import Machine
 from model.shelf import PostgresShelf, SqliteShelf
 
 if TYPE_CHECKING:
-    from support.servers import PostgresServer
+    from support.servers.emptied import EmptyStores
 
 
 @pytest.fixture(scope="session")
@@ -17,11 +17,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> SqliteShelf:
 
 
 @pytest.fixture(scope="session")
-def databases(
-    postgres_server: "PostgresServer", empty_store: str, tmp_path_factory: pytest.TempPathFactory
-) -> PostgresShelf:
+def databases(empty_stores: "EmptyStores", tmp_path_factory: pytest.TempPathFactory) -> PostgresShelf:
     """Where every history on PostgreSQL begins."""
-    return PostgresShelf(postgres_server, empty_store, tmp_path_factory.mktemp("keys"))
+    return PostgresShelf(empty_stores, tmp_path_factory.mktemp("keys"))
 
 
 @pytest.fixture

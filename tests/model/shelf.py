@@ -1,7 +1,6 @@
 """The shelf: where every history gets an empty store of its own, a copy of one that was made once."""
 
 import asyncio
-import secrets
 import shutil
 import sqlite3
 import tempfile
@@ -10,17 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from support.rooms import room
 from wakegate_schema.keys import ensure_key
 from wakegate_schema.store import migrate_store
 
 if TYPE_CHECKING:
-    from support.servers import PostgresServer
+    from support.servers.emptied import EmptyStores
 
 DATABASE: Final = "WAKEGATE_TEST_DATABASE"
 """Names the database that `make model` searches on: sqlite or postgresql; without it, each test says which."""
 KEYS: Final = ("receiver.key", "worker.key")
-ROOM: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""Where files are made: what a disk keeps when the power fails is shown elsewhere."""
 
 
 class Shelf(Protocol):
@@ -47,7 +45,7 @@ class SqliteShelf:
     @contextmanager
     def store(self) -> Iterator[tuple[str, Path]]:
         """See `Shelf`."""
-        with tempfile.TemporaryDirectory(prefix="model-", dir=ROOM) as name:
+        with tempfile.TemporaryDirectory(prefix="model-", dir=room()) as name:
             for file in ("wakegate.db", *KEYS):
                 shutil.copy(self._directory / file, Path(name) / file)
             yield f"sqlite:///{name}/wakegate.db", Path(name)
@@ -56,21 +54,17 @@ class SqliteShelf:
 class PostgresShelf:
     """Each store is a database of one server."""
 
-    def __init__(self, server: "PostgresServer", template: str, directory: Path) -> None:
-        """Take a server with an empty store, and a directory for the keys."""
-        self._server = server
-        self._template = template
+    def __init__(self, stores: "EmptyStores", directory: Path) -> None:
+        """Take where empty stores come from, and a directory for the keys."""
+        self._stores = stores
         self._directory = directory
         _make_keys(directory)
 
     @contextmanager
     def store(self) -> Iterator[tuple[str, Path]]:
         """See `Shelf`."""
-        name = self._server.create_database(f"model_{secrets.token_hex(6)}", template=self._template)
-        try:
-            yield self._server.url(name), self._directory
-        finally:
-            self._server.drop_database(name)
+        with self._stores.store() as url:
+            yield url, self._directory
 
 
 def _make_keys(directory: Path) -> None:

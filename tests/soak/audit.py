@@ -21,6 +21,9 @@ TROUBLES: Mapping[str, tuple[str, ...]] = {
 }
 """What no soak may go without, for each database and queue."""
 
+ENOUGH = 60
+"""Calls of which some surely come to each end."""
+
 REFUSALS = frozenset({"400", "401", "413", "415", "429", "503"})
 """What junk may be answered with, beside a closed connection."""
 
@@ -212,12 +215,14 @@ def too_little(records: Records, answers: Answers) -> list[str]:
     """Return what has not come about, so that the soak shows less than it says."""
     states = {case.execution["state"] for case in records.cases if case.execution is not None}
     done = {event["event"] for event in records.events}
+    few = 0 < len(records.cases) < ENOUGH
     wanted = {
         "no event was acknowledged": records.acknowledged,
         "no call happened": any(case.effects for case in records.cases),
         "fewer than half of the approved calls ran": _half_ran(records),
         "nothing was answered with 503": any(answer == "503" for _, answer in answers),
-        **{f"no call is {state}": state in states for state in ("succeeded", "denied", "expired", "in_doubt")},
+        "no call is succeeded": "succeeded" in states,
+        **{f"no call is {state}": state in states or few for state in ("denied", "expired", "in_doubt")},
         "no group was sealed": records.completed,
         "no stream was followed": len(records.streams) > 1 and all(records.streams.values()),
         **{f"no {event}": event in done for event in ("SIGKILL", "SIGTERM", "SIGSTOP", *_troubles_of(records))},

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -33,7 +32,8 @@ class Service:
         self._process: asyncio.subprocess.Process | None = None
         self._watching: asyncio.Task[None] | None = None
         self._wanted = False
-        self._started_at = 0.0
+        self._log_begins = 0
+        self._works = False
         self._meant: set[int] = set()
         self._paused = False
 
@@ -43,16 +43,25 @@ class Service:
         return self.name.partition("-")[0]
 
     @property
-    def age(self) -> float:
-        """How long ago it was started last, in seconds."""
-        return time.monotonic() - self._started_at
+    def runs(self) -> bool:
+        """Whether its process is there, whatever it does."""
+        return self._process is not None and self._process.returncode is None
+
+    @property
+    def works(self) -> bool:
+        """Whether this life has come to work, by its part of the log; a harness works from the first."""
+        if not self._works:
+            with self._log.open("rb") as log:
+                log.seek(self._log_begins)
+                said = log.read()
+            self._works = self.role == "harness" or any(word in said for word in WORKS)
+        return self._works
 
     async def start(self) -> None:
         """Start it, and from now on whenever it ends by itself."""
         self._wanted = True
-        self._started_at = time.monotonic()
         with self._log.open("ab") as log:
-            log_begins = log.tell()
+            self._log_begins, self._works = log.tell(), False
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
                 cwd=self._folder,
@@ -63,7 +72,7 @@ class Service:
                 stderr=log,
             )
         self._journal.note(event="start", service=self.name, pid=self._process.pid)
-        self._watching = asyncio.create_task(self._watch(self._process, log_begins))
+        self._watching = asyncio.create_task(self._watch(self._process))
 
     async def end(self, how: signal.Signals) -> None:
         """End it by SIGKILL or SIGTERM and wait until it has ended; it stays down until `start`."""
@@ -106,23 +115,14 @@ class Service:
             with suppress(ProcessLookupError):
                 self._process.send_signal(what)
 
-    async def _watch(self, process: asyncio.subprocess.Process, log_begins: int) -> None:
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
         code = await process.wait()
-        meant, worked = process.pid in self._meant, self._has_worked(log_begins)
-        self._journal.note(event="end", service=self.name, pid=process.pid, code=code, meant=meant, worked=worked)
+        meant = process.pid in self._meant
+        self._journal.note(event="end", service=self.name, pid=process.pid, code=code, meant=meant, worked=self.works)
         if self._wanted and not meant:
             await asyncio.sleep(RESTART_S)
             if self._wanted:
                 await self.start()
-
-    def _has_worked(self, log_begins: int) -> bool:
-        """Say whether a life came to work, by its part of the log; a harness works from the first."""
-        if self.role == "harness":
-            return True
-        with self._log.open("rb") as log:
-            log.seek(log_begins)
-            said = log.read()
-        return any(word in said for word in WORKS)
 
     async def _watched(self) -> None:
         if self._watching is not None and self._watching is not asyncio.current_task():

@@ -289,7 +289,9 @@ def test_a_wrong_answer_is_found(kind: str, answer: str) -> None:
 
 
 def test_a_soak_in_which_little_came_about_says_so() -> None:
-    assert "no call is in_doubt" in audit.too_little(RECORDS, ANSWERS)
+    assert "no call is in_doubt" in audit.too_little(replace(RECORDS, cases=(GOOD,) * 100), ANSWERS)
+    assert "no call is in_doubt" not in audit.too_little(RECORDS, ANSWERS)
+    assert "no call is succeeded" in audit.too_little(replace(RECORDS, cases=()), ANSWERS)
 
 
 def test_a_soak_in_which_its_servers_had_no_trouble_says_so() -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
@@ -18,8 +20,8 @@ from soak.stuck import Stuck
 
 TOO_EARLY = 0.2
 """The part of the trouble that comes to a service whether it has come up or not."""
-RIPE = 1.3
-"""How old a service is otherwise, in times of a start."""
+PATIENCE_S = 30.0
+"""How long trouble waits, otherwise, for what it comes over to work: a machine may be slow."""
 
 RESETS = 15
 """How often an operator tries to reset the mark: the disk may be full, the database away."""
@@ -41,8 +43,7 @@ class Trouble:
             self._lanes["disk"] = (disk.decks(), 3.0, 9.0)
         if plan.ground.is_postgresql:
             database = DatabaseTrouble(stage.servers, stage.journal, plan)
-            slow = max(1.0, min(stage.start_s / 2, plan.trouble_s / 60))  # or nothing comes up between two outages
-            self._lanes["database"] = (database.decks(), 0.5 * slow, 2.5 * slow)
+            self._lanes["database"] = (database.decks(), 0.5, 2.5)
         if plan.ground.has_redis:
             queue = QueueTrouble(stage.servers.redis, stage.journal, plan.random("forgetting"))
             self._lanes["queue"] = (queue.decks(), 0.5, 2.0)
@@ -61,6 +62,8 @@ class Trouble:
             try:
                 await asyncio.wait_for(until.wait(), random.uniform(least, most))
             except TimeoutError:
+                if name == "database":
+                    await self._until_up()
                 self.latest, self.count = title, self.count + 1
                 self._stage.journal.note(event="trouble", what=title)
                 await card()
@@ -80,12 +83,25 @@ class Trouble:
                 stops[f"stop {name}"] = partial(self._end, name, signal.SIGTERM, random)
         return [kills, kills, stops, pauses]
 
+    async def _until_up(self) -> None:
+        """Wait for a receiver and a worker that work, or nothing ever comes up between two outages."""
+        for role in ("receiver", "worker"):
+            services = [service for service in self._stage.services if service.role == role]
+            await self._patiently(partial(_some_work, services))
+
     async def _ripe(self, name: str, random: Random) -> Service:
-        """Return a service that has had time to come up, mostly: what is killed too early has done nothing yet."""
+        """Return a service that has come up, mostly: what is killed too early has done nothing yet."""
         service = self._stage.service(name)
         if random.random() >= TOO_EARLY:
-            await asyncio.sleep(RIPE * self._stage.start_s - service.age)
+            await self._patiently(lambda: service.works)
+            await asyncio.sleep(random.random() * self._stage.start_s / 2)
         return service
+
+    async def _patiently(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds, and no longer than a part of the soak."""
+        ends = time.monotonic() + min(PATIENCE_S, self._plan.trouble_s / 6)
+        while not holds() and time.monotonic() < ends:
+            await asyncio.sleep(0.1)
 
     async def _end(self, name: str, how: signal.Signals, random: Random) -> None:
         service = await self._ripe(name, random)
@@ -145,6 +161,10 @@ class Trouble:
         clock.freeze(real_time())
         await asyncio.sleep(random.uniform(2, 5))
         clock.set_right()
+
+
+def _some_work(services: Sequence[Service]) -> bool:
+    return any(service.runs and service.works for service in services)
 
 
 async def reset_mark(stage: Stage) -> None:

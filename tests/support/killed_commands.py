@@ -14,7 +14,14 @@ from wakegate_schema import fault_points
 
 _FORKSERVER = get_context("forkserver")
 _FORKSERVER.set_forkserver_preload(
-    [__name__, "wakegate_console.cli", "wakegate_console.instance", "wakegate_console.db", "wakegate_receiver.service"]
+    [
+        __name__,
+        "wakegate_console.cli",
+        "wakegate_console.instance",
+        "wakegate_console.db",
+        "wakegate_receiver.service",
+        "wakegate_schema.store.postgresql.opening",
+    ]
 )
 
 

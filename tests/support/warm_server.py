@@ -23,6 +23,7 @@ import aiohttp.connector
 import uvloop
 
 import wakegate_adapter.control_calls
+from support.processes import import_for_elsewhere
 from wakegate_receiver.service import run
 from wakegate_schema import clock, logs
 from wakegate_schema.settings import load_settings
@@ -90,6 +91,7 @@ PROGRAMS: dict[str, Callable[..., None]] = {"worker": worker, "receiver": receiv
 
 if __name__ == "__main__":
     assert wakegate_adapter.control_calls  # what scripts import
+    import_for_elsewhere()
     gc.freeze()
     wanted = orders(socket.socket(fileno=int(sys.argv[1])))
     for namespace in wanted["namespaces"]:

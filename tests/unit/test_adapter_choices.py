@@ -104,7 +104,15 @@ def test_without_any_word_the_error_says_what_to_set() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "postgresql://me:s3cret@db/wakegate", "postgres://db/wakegate", "http://127.0.0.1:8080", "sqlite:///", "sqlite://x.db"]
+    "url",
+    [
+        "",
+        "postgresql://me:s3cret@db/wakegate",
+        "postgres://db/wakegate",
+        "http://127.0.0.1:8080",
+        "sqlite:///",
+        "sqlite://x.db",
+    ],
 )
 def test_an_unusable_database_is_refused_by_the_variables_name(url: str) -> None:
     with pytest.raises(NotConfigured, match=r"^WAKEGATE_DATABASE: ") as refused:

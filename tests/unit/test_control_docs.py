@@ -16,7 +16,14 @@ from wakegate_schema.calls.outcomes import Kind
 from wakegate_schema.harness_tables import HarnessesUnreadable
 from wakegate_schema.outcome_texts import RESULT_LIMIT
 from wakegate_schema.states import State
-from wakegate_schema.store import InvariantViolated, NotAllowed, StoreIsBackup, StoreUnavailable, UnstorableValue
+from wakegate_schema.store import (
+    InvariantViolated,
+    NotAllowed,
+    StoreIsBackup,
+    StoreOutdated,
+    StoreUnavailable,
+    UnstorableValue,
+)
 
 TEXT = (Path(__file__).parents[2] / "docs" / "control.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (\d{3}) \| `(\w+)` \| (.+) \|$", TEXT, flags=re.MULTILINE)
@@ -89,6 +96,7 @@ def test_every_refusal_has_the_one_shape(reason: str) -> None:
     [
         (StoreUnavailable("/var/lib/secret cannot be written", reason="disk_full"), "store_unavailable", False),
         (StoreIsBackup("/var/lib/secret"), "store_unavailable", False),
+        (StoreOutdated("secret: it has not the tables"), "store_unavailable", False),
         (HarnessesUnreadable("secret: [harness.other]"), "harnesses_unreadable", False),
         (UnstorableValue("secret"), "unstorable_value", False),
         (NotAllowed("a word of its own", reason="group_sealed"), "group_sealed", True),

@@ -16,8 +16,7 @@ _CATALOGUES: Final = (
 )  # fmt: skip
 """What a database is made of: a change writes a row there, or removes one."""
 _MAKE: Final = " UNION ALL ".join(
-    f"SELECT '{each}', count(*), max(CAST(CAST(xmin AS text) AS bigint)) FROM {each}"
-    for each in _CATALOGUES
+    f"SELECT '{each}', count(*), max(CAST(CAST(xmin AS text) AS bigint)) FROM {each}" for each in _CATALOGUES
 )
 _OWN_SETTINGS: Final = """
     SELECT count(*) FROM pg_database AS d LEFT JOIN pg_db_role_setting AS s ON s.setdatabase = d.oid
