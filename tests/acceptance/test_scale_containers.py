@@ -163,7 +163,8 @@ async def test_what_is_acknowledged_is_on_record_and_each_call_runs_once_in_the_
             known = {each.event_id for _, each in await store.notifications(limit=1000)}
         assert len(there.acknowledged) == CALLS * len(TOOLS) + STRANGERS + 1
         assert there.acknowledged <= known
-        assert set(there.answers) <= {"204", "502", "503", "ServerDisconnectedError"}, there.answers
+        broken_off = {"ClientOSError", "ServerDisconnectedError"}  # the balancer lets go of what it was asked
+        assert set(there.answers) <= {"204", "502", "503"} | broken_off, there.answers
         _judge(at, ended)
         assert not [host for host in at.running if "redis_refused" in at.log(host)]
         codes = at.end()

@@ -76,8 +76,7 @@ class Stage:
 
     async def trace_all(self, program: str) -> dict[str, set[str]]:
         """Return the points that each story of the program reaches, on one machine or on the farthest ground."""
-        home, farthest = await self.trace(program), await self.trace(program, FARTHEST)
-        return {story: home[story] | farthest[story] for story in home}
+        return joined(program, await self.trace(program), await self.trace(program, FARTHEST))
 
     async def _unarmed(self, story: Story, ground: Ground) -> set[str]:
         place = f"{story.subject}-{GROUNDS.index(ground)}-{story.name}"
@@ -141,6 +140,17 @@ def check_fault(case: Case, found: World) -> None:
 
 Traced = Mapping[str, set[str]]
 """The points that each story reaches, on whatever ground."""
+
+
+def joined(program: str, home: Traced, farthest: Traced) -> dict[str, set[str]]:
+    """Return what stories reach on either ground; what only another ground has, any story reaches there, so the first.
+
+    A case whose point is not reached is told as broken.
+    """
+    found = {story: home[story] | farthest[story] for story in home}
+    everything = set[str]().union(*(points(program, ground) for ground in GROUNDS))
+    found[next(iter(found))] |= everything.difference(*found.values())
+    return found
 
 
 def cases(program: str, action: Action, traced: Traced, ground: Ground) -> list[Case]:

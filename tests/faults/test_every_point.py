@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from faults.cases import ACTIONS, Action, spread, stage
+from faults.cases import ACTIONS, Action, joined, spread, stage
 from faults.catalogue import PACKAGES, points
 from faults.grounds import FARTHEST, GROUNDS, HOME, Ground, Servers
 from faults.matrix import PAGE, listed
@@ -74,8 +74,7 @@ async def test_the_stories_hold_unbroken_and_reach_every_point_there_is(
 async def test_every_promise_holds_wherever_a_program_breaks(
     program: str, action: Action, traces: Traces, servers: Servers
 ) -> None:
-    home, farthest = await traces.of(program, HOME), await traces.of(program, FARTHEST)
-    traced = {story: home[story] | farthest[story] for story in home}
+    traced = joined(program, await traces.of(program, HOME), await traces.of(program, FARTHEST))
     async with stage(servers) as found:
         seen = await found.see(action, spread(program, action, traced))
     assert {one.case.point for one in seen} == set[str]().union(*(points(program, ground) for ground in GROUNDS))

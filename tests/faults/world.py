@@ -157,7 +157,10 @@ class World:
     # Processes
 
     async def start(self, program: str, *arguments: str) -> None:
-        """Run a program until the end of the case. The subject is armed once and, when it ends, started unarmed."""
+        """Run a program until the end of the case. The subject is armed once and, when it ends, started unarmed.
+
+        One that was told to stop is not started again.
+        """
         begun = asyncio.get_running_loop().create_future()
         self._tasks.append(asyncio.create_task(self._live(program, arguments, begun)))
         await begun
@@ -174,7 +177,7 @@ class World:
         }
         if program == self.subject:
             environment[TEST_FAULT_TRACE] = TRACE
-        armed = {TEST_FAULT: self.fault} if program == self.subject and self.fault else {}
+        armed = {TEST_FAULT: self.fault} if program == self.subject and self.fault and not self.statuses else {}
         while True:
             process = self._running[program] = await self.nursery.start(
                 self.folder, program, *arguments, **environment, **armed
@@ -192,6 +195,8 @@ class World:
             armed = {}
             if program == "worker":
                 self.move_clock()
+            if process in self._stopped:  # the story has another one take its place
+                return
 
     async def at_end(self, program: str) -> None:
         """Wait until a program has come to its own end."""
