@@ -32,8 +32,8 @@ model: $(VENV)/.installed-dev     ## search histories at random for one that the
 	WAKEGATE_TEST_DATABASE=$(or $(DATABASE),sqlite) WAKEGATE_TEST_HISTORIES=$(or $(HISTORIES),50) \
 		$(BIN)/python -m pytest tests/model/test_model.py --show-capture=no
 
-fault-matrix: $(VENV)/.installed-dev  ## break every fault point in every way and write the table in docs/reliability.md
-	PYTHONPATH=tests $(BIN)/python -m faults.matrix $(if $(EVERYWHERE),everywhere)
+fault-matrix: $(VENV)/.installed-dev  ## break every fault point in every way and write the table in docs/reliability.md: make fault-matrix GROUND=postgresql+redis
+	PYTHONPATH=tests $(BIN)/python -m faults.matrix $(GROUND) $(if $(EVERYWHERE),everywhere)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

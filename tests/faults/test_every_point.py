@@ -89,4 +89,4 @@ def test_the_page_lists_exactly_the_points_there_are_and_no_broken_one() -> None
     rows = listed(PAGE.read_text(encoding="utf-8"))
     there = {(program, point) for program in PROGRAMS for ground in GROUNDS for point in points(program, ground)}
     assert rows.keys() == there, "the table is not of this code: run `make fault-matrix`"
-    assert "BROKEN" not in {told for row in rows.values() for told in row}
+    assert not [row for row in rows.values() if any("BROKEN" in told for told in row)]

@@ -105,6 +105,9 @@ REFUSED: dict[str, list[str | tuple[str, ...]]] = {
         " runs, 'w' || number, 'two at once', 'saved', actor, 1, created_at, changed_at FROM execution"
         " WHERE execution_id IN ('saved', 'denied')",
     ],
+    "filling_is_one": ["INSERT INTO filling (id, at, \"from\", store, bound) VALUES (2, 1, 'x', 'y', 0)"],
+    "filling_bound": ["INSERT INTO filling (id, at, \"from\", store, bound) VALUES (1, 1, 'x', 'y', 2)"],
+    "worker_tool_worker_id_fkey": ["INSERT INTO worker_tool (worker_id, tool, version) VALUES ('nobody', 'x', '1')"],
     "moved_is_one": ["INSERT INTO moved (id, at, \"to\") VALUES (2, 1, 'x')"],
     "probe_is_one": ["INSERT INTO probe (id, writes) VALUES (2, 0)", "UPDATE probe SET id = 2"],
     "backup_is_one": ["INSERT INTO backup (id, made_at) VALUES (2, 0)"],
