@@ -167,7 +167,7 @@ async def test_what_waits_is_asked_for_again_with_the_same_submission(console: C
         return web.Response(status=422, body=refused("webhook_verification_failed"))
 
     async with http_server(refusing) as provider:
-        ran = await provision(console, provider.url, URL, wait=0.6)
+        ran = await provision(console, provider.url, URL, wait=2)
     assert ran.code == 1
     assert len(provider.seen) >= 3
     assert len({(each.headers["Idempotency-Key"], each.body) for each in provider.seen}) == 1

@@ -80,8 +80,10 @@ class Town:
             await process.communicate()
 
     def worker(self, pool: str) -> contextlib.AbstractAsyncContextManager[asyncio.subprocess.Process]:
-        """Run a worker of a pool."""
-        return self.desk.process(**self.keys, WAKEGATE_POOL=pool, WAKEGATE_TOOLS=POOLS[pool])
+        """Run a worker of a pool, with a lease that a busy machine's commits fit into."""
+        return self.desk.process(
+            **self.keys, WAKEGATE_POOL=pool, WAKEGATE_TOOLS=POOLS[pool], WAKEGATE_LEASE_SECONDS="6"
+        )
 
     async def deliver(self, delivery: Delivery) -> None:
         """Deliver to one receiver after the other, as a load balancer does, until one acknowledges."""

@@ -303,7 +303,7 @@ async def test_the_database_itself_keeps_an_outcome(tmp_path: Path) -> None:
 
 
 async def test_a_locked_store_is_a_503_and_the_next_try_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wakegate_schema.store.sqlite.BUSY_TIMEOUT_MS", 100)
+    monkeypatch.setattr("wakegate_schema.store.sqlite.connection.BUSY_TIMEOUT_MS", 100)
     settings = provider_settings(tmp_path)
     async with provider(settings) as caller:
         token = await caller.credential()

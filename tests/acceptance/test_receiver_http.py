@@ -186,9 +186,9 @@ async def test_a_sender_that_waits_is_told_to_go_on_after_its_headers_passed(
     head, _, body = request_bytes(delivery).partition(b"\r\n\r\n")
     async with Client(running.address) as client:
         await client.send(head + b"\r\n\r\n")
-        assert (await client.reply(timeout=1)).status == 100
+        assert (await client.reply(timeout=5)).status == 100
         await client.send(body)
-        assert (await client.reply(timeout=1)).status == 204
+        assert (await client.reply(timeout=5)).status == 204
 
 
 @pytest.mark.parametrize(
