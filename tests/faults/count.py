@@ -10,6 +10,7 @@ from faults.world import Call, World
 from support.raw import open_raw
 from wakegate_schema.records import Execution, Wake
 from wakegate_schema.states import RESOLVED, State
+from wakegate_schema.store import StoreUnavailable
 
 
 async def count(world: World) -> list[str]:
@@ -18,9 +19,11 @@ async def count(world: World) -> list[str]:
     A late word may come between two looks at the store; what was found then counts once nothing has moved meanwhile.
     """
     for _ in range(MOVES):
-        before = await _standing(world)
         try:
+            before = await _standing(world)
             return await _count(world)
+        except StoreUnavailable:  # the look was in vain
+            await world.settle()
         except AssertionError:
             await world.settle()
             if await _standing(world) == before:

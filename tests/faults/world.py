@@ -29,7 +29,7 @@ from wakegate_schema.records import Challenge, Execution
 from wakegate_schema.sealing import seal_credential, seal_signing_secret
 from wakegate_schema.signing import SigningSecret
 from wakegate_schema.states import RESOLVED, State
-from wakegate_schema.store import Store, open_store
+from wakegate_schema.store import Store, StoreUnavailable, open_store
 
 TRACE = "trace"
 TOLD = "told"
@@ -227,9 +227,12 @@ class World:
             for task in self._tasks:
                 if task.done():
                     task.result()
-            answer = holds()
-            if answer if isinstance(answer, bool) else await answer:
-                return
+            try:
+                answer = holds()
+                if answer if isinstance(answer, bool) else await answer:
+                    return
+            except StoreUnavailable:
+                pass  # the look was in vain, not what was looked for: it looks again, for as long as there is time
             waited = loop.time() - begun
             if waited > PATIENCE_S + DELAY_S and self.fault is not None and not helped:
                 helped = True
