@@ -3,7 +3,6 @@
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
 from urllib.parse import quote
 
 import psycopg
@@ -12,12 +11,13 @@ from support.ports import lasting_port
 from support.servers import binaries
 from support.servers.postgresql import USER, PostgresServer
 from support.servers.process import ServerProcess
+from support.servers.server import Server
 
 _FEW = 4
 """Connections to the server, so that clients really share them."""
 
 
-class PgBouncer:
+class PgBouncer(Server):
     """One pooler; start it as a context manager or with `start`. Every database of the server is to be had through it.
 
     Args:
@@ -53,21 +53,6 @@ class PgBouncer:
         self._far = bool(inside) and server.listen is not None
         self._process = ServerProcess(ends_by=signal.SIGTERM, inside=inside)
 
-    @property
-    def folder(self) -> Path:
-        """With its socket and its log."""
-        return self._process.folder
-
-    @property
-    def log(self) -> Path:
-        """The file with its log."""
-        return self._process.log
-
-    @property
-    def pid(self) -> int:
-        """Of its process."""
-        return self._process.pid
-
     def url(self, database: str = USER) -> str:
         """The URL of a database through it, by its Unix socket."""
         return f"postgresql://{USER}@/{quote(database)}?host={self.folder}&port={self.port}"
@@ -81,38 +66,6 @@ class PgBouncer:
         """Start it and wait until it answers."""
         file = self._process.write("pgbouncer.ini", self._lines())
         self._process.start([str(self.program), str(file)], self._answers)
-
-    def stop(self) -> None:
-        """End it at once: every connection through it is lost."""
-        self._process.end()
-
-    def restart(self) -> None:
-        """Stop it and start it again."""
-        self.stop()
-        self.start()
-
-    def pause(self) -> None:
-        """Stop it as it is: it answers nothing and closes nothing."""
-        self._process.send(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it go on."""
-        self._process.send(signal.SIGCONT)
-
-    def close(self) -> None:
-        """End it, and remove all that it had."""
-        self._process.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _lines(self) -> str:
         host = self.server.listen if self._far else self.server.folder

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import psycopg
@@ -14,6 +14,7 @@ from psycopg import sql
 from support.ports import lasting_port
 from support.servers import binaries, clusters
 from support.servers.process import ServerProcess, runs, until
+from support.servers.server import Server
 
 USER = "postgres"
 _SETTINGS = {
@@ -27,7 +28,7 @@ _SETTINGS = {
 _HASTY = {"fsync": "off", "full_page_writes": "off"}
 
 
-class PostgresServer:
+class PostgresServer(Server):
     """One server; start it as a context manager or with `start`.
 
     Args:
@@ -63,29 +64,9 @@ class PostgresServer:
         self._name = ""
 
     @property
-    def folder(self) -> Path:
-        """With its socket, its log and its data."""
-        return self._process.folder
-
-    @property
     def data(self) -> Path:
         """Its data directory."""
         return self.folder / "data"
-
-    @property
-    def log(self) -> Path:
-        """The file with its log."""
-        return self._process.log
-
-    @property
-    def pid(self) -> int:
-        """Of its first process."""
-        return self._process.pid
-
-    @property
-    def alive(self) -> bool:
-        """Whether it runs."""
-        return self._process.alive
 
     def url(self, database: str = USER) -> str:
         """The URL of a database through the Unix socket; never with the password."""
@@ -141,11 +122,6 @@ class PostgresServer:
             _send(each, signal.SIGKILL)
         self._process.wait()
         until(lambda: not any(runs(each) for each in children), "PostgreSQL's processes do not end")
-
-    def restart(self) -> None:
-        """Stop it and start it again."""
-        self.stop()
-        self.start()
 
     def pause(self) -> None:
         """Stop all of its processes as they are: nothing answers, nothing is closed."""
@@ -209,17 +185,6 @@ class PostgresServer:
         self._process.end()
         clusters.remove_shared_memory(left)
         self._process.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _make(self) -> None:
         if self._primary is None:

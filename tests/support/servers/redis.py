@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
@@ -12,11 +12,12 @@ from redis.retry import Retry
 from support.ports import lasting_port
 from support.servers import binaries
 from support.servers.process import ServerProcess
+from support.servers.server import Server
 
 DATABASES = 64
 
 
-class RedisServer:
+class RedisServer(Server):
     """One server; start it as a context manager or with `start`.
 
     Args:
@@ -52,29 +53,9 @@ class RedisServer:
         self._process = ServerProcess(ends_by=signal.SIGTERM, inside=inside)
 
     @property
-    def folder(self) -> Path:
-        """With its socket, its log and its files."""
-        return self._process.folder
-
-    @property
     def socket(self) -> Path:
         """Its Unix socket."""
         return self.folder / "redis.sock"
-
-    @property
-    def log(self) -> Path:
-        """The file with its log."""
-        return self._process.log
-
-    @property
-    def pid(self) -> int:
-        """Of its process."""
-        return self._process.pid
-
-    @property
-    def alive(self) -> bool:
-        """Whether it runs."""
-        return self._process.alive
 
     def url(self, database: int = 0) -> str:
         """The URL of a database through the Unix socket; never with the password."""
@@ -95,26 +76,9 @@ class RedisServer:
         file = self._process.write("redis.conf", self._lines())
         self._process.start([str(self.program), str(file)], self._answers)
 
-    def stop(self) -> None:
-        """End it in order."""
-        self._process.end()
-
     def kill(self) -> None:
         """End it by SIGKILL: what it has not written to a file is lost."""
         self._process.end(signal.SIGKILL)
-
-    def restart(self) -> None:
-        """Stop it and start it again: empty, unless it is append-only."""
-        self.stop()
-        self.start()
-
-    def pause(self) -> None:
-        """Stop it as it is: it answers nothing and closes nothing."""
-        self._process.send(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it go on."""
-        self._process.send(signal.SIGCONT)
 
     def flush(self) -> None:
         """Forget everything, in every database."""
@@ -128,21 +92,6 @@ class RedisServer:
         with self.client() as client:
             for name, value in changed.items():
                 client.config_set(name, value)
-
-    def close(self) -> None:
-        """End it, and remove all that it had."""
-        self._process.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _lines(self) -> str:
         settings = {
@@ -166,7 +115,7 @@ class RedisServer:
         return _answers(self.client())
 
 
-class Sentinel:
+class Sentinel(Server):
     """One Sentinel that watches a server which listens with TCP, and makes a replica the master when that is gone.
 
     Args:
@@ -215,25 +164,6 @@ class Sentinel:
         with self._client() as client:
             host, port = client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.name)
             return host.decode(), int(port)
-
-    def stop(self) -> None:
-        """End it in order."""
-        self._process.end()
-
-    def close(self) -> None:
-        """End it, and remove all that it had."""
-        self._process.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _client(self) -> redis.Redis:
         return _client(self._process.folder / "sentinel.sock")
