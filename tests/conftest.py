@@ -151,6 +151,14 @@ def empty_store_url(empty_stores: "EmptyStores") -> Iterator[str]:
         yield url
 
 
+@pytest.fixture
+def new_store_url(postgres_server: "PostgresServer", empty_store: str) -> Iterator[str]:
+    """The URL of an empty store that nobody has ever used, in PostgreSQL."""
+    name = postgres_server.create_database(f"new_{secrets.token_hex(6)}", template=empty_store)
+    yield postgres_server.url(name)
+    postgres_server.drop_database(name)
+
+
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator["RedisServer"]:
     """A Redis server that keeps nothing for all tests of this process; one that kills it starts its own."""

@@ -30,7 +30,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a store that does not exist yet (SQLite), or of an empty one (PostgreSQL)."""
     if getattr(request, "param", "sqlite") == "postgresql":
-        url: str = request.getfixturevalue("empty_store_url")
+        is_counted = request.node.get_closest_marker("costs") is not None
+        url: str = request.getfixturevalue("new_store_url" if is_counted else "empty_store_url")
         return url
     return f"sqlite:///{tmp_path}/wakegate.db"
 

@@ -329,6 +329,7 @@ def _postgresql_cost(database: str, query: str, params: dict[str, Any]) -> int:
     return int(top["Shared Hit Blocks"] + top["Shared Read Blocks"])
 
 
+@pytest.mark.costs
 @pytest.mark.parametrize("analyzed", [False, True])
 async def test_what_is_due_for_others_costs_a_worker_nothing(
     desk: Desk, store: Store, database: str, analyzed: bool

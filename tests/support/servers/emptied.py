@@ -12,9 +12,10 @@ from support.servers.postgresql import PostgresServer
 
 _CATALOGUES: Final = (
     "pg_attrdef", "pg_attribute", "pg_class", "pg_constraint", "pg_default_acl", "pg_extension", "pg_index",
-    "pg_largeobject_metadata", "pg_namespace", "pg_policy", "pg_proc", "pg_rewrite", "pg_trigger", "pg_type",
+    "pg_largeobject_metadata", "pg_namespace", "pg_policy", "pg_proc", "pg_rewrite", "pg_statistic", "pg_trigger",
+    "pg_type",
 )  # fmt: skip
-"""What a database is made of: a change writes a row there, or removes one."""
+"""What a database is made of, and what the planner knows of it: a change writes a row there, or removes one."""
 _MAKE: Final = " UNION ALL ".join(
     f"SELECT '{each}', count(*), max(CAST(CAST(xmin AS text) AS bigint)) FROM {each}" for each in _CATALOGUES
 )
@@ -34,7 +35,7 @@ class EmptyStores:
 
     A database comes back under another name, so that whoever still knows the old one is shut out of it as if it were
     gone; with exactly the rows and the next numbers that a new one has. One in which anything but rows was changed is
-    dropped.
+    dropped. What was deleted still takes its room, so who counts what queries read takes a database made anew.
 
     Args:
         server: that runs for as long as they are used.
