@@ -1,6 +1,10 @@
 """What harnesses ask for: executions of some instances, and the log of what harnesses are told."""
 
+import asyncio
+from collections.abc import Iterable, Sequence
 from contextlib import closing
+
+import pytest
 
 from support.desk import Desk, approved, new_id
 from support.raw import open_raw
@@ -8,6 +12,8 @@ from wakegate_schema import clock
 from wakegate_schema.records import Closing, Told
 from wakegate_schema.states import RESOLVED, State
 from wakegate_schema.store import Store
+from wakegate_schema.store.transaction import Row, Transaction
+from wakegate_schema.store.verbs import resolutions
 
 Identity = tuple[str, str]
 
@@ -115,6 +121,34 @@ async def test_it_is_read_in_pages_from_the_place_of_the_last_line(store: Store)
             seen += [line.execution_id for line in page]
             place = page[-1].place
         assert seen == expected
+
+
+async def test_who_follows_several_instances_misses_nothing_that_is_told_while_a_page_is_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desks, expected = await two_desks(store), list[str]()
+    loop, one_by_one = asyncio.get_running_loop(), resolutions._of_each
+
+    async def tell() -> None:
+        expected.extend([await abandoned(desk) for desk in desks])
+
+    def telling(tx: Transaction, query: str, instances: Sequence[Identity], params: dict[str, object]) -> Iterable[Row]:
+        for instance in instances:
+            yield from one_by_one(tx, query, [instance], params)
+            asyncio.run_coroutine_threadsafe(tell(), loop).result(10)
+
+    wanted, seen = [identity(desk) for desk in desks], list[str]()
+    await tell()
+    monkeypatch.setattr(resolutions, "_of_each", telling)
+    place = await store.resolutions_end(wanted)
+    before = len(expected) - 4
+    for _ in range(3):
+        page = await store.resolutions(wanted, place, 10)
+        seen += [line.execution_id for line in page]
+        place = page[-1].place if page else place
+    monkeypatch.undo()
+    seen += [line.execution_id for line in await store.resolutions(wanted, place, 20)]
+    assert seen == expected[before:]
 
 
 async def test_a_line_bears_the_id_of_its_wake(store: Store) -> None:

@@ -35,27 +35,39 @@ def executions(
 def page(
     tx: Transaction, instances: Sequence[Identity] | None, after: tuple[int, int] | None, limit: int
 ) -> list[Told]:
-    """Return a page of what was told after a place in the log, in order."""
+    """Return a page of what was told after a place in the log, in order.
+
+    Each instance's part is a statement of its own, which may see commits that the one before did not see. Only what
+    was there before the first of them is in the page, or who goes on after its last row would miss what they passed.
+    """
     params: dict[str, object] = {"after": 0 if after is None else _resume(tx, *after), "limit": limit}
     if instances is None:
         rows = tx.all("resolutions", params)
     else:
-        rows = nsmallest(limit, _of_each(tx, "resolutions_of_instance", instances, params), key=_number)
+        until = _end(tx)
+        found = nsmallest(limit, _of_each(tx, "resolutions_of_instance", instances, params), key=_number)
+        rows = [row for row in found if row["number"] <= until]
     return [mapping.told(row) for row in rows]
 
 
 def end(tx: Transaction, instances: Sequence[Identity] | None) -> tuple[int, int]:
-    """Return the place of the last thing told."""
-    epoch = epochs.present(tx).number
+    """Return the place of the last thing told. What is told while this looks comes after it: see `page`."""
+    epoch, until = epochs.present(tx).number, _end(tx)
     if instances is None:
-        return epoch, max(_numbers(tx.all("resolutions_end")))
-    return epoch, max(_numbers(_of_each(tx, "resolutions_end_of_instance", instances, {})), default=0)
+        return epoch, until
+    last = max(_numbers(_of_each(tx, "resolutions_end_of_instance", instances, {})), default=0)
+    return epoch, min(until, last)
 
 
 def numbering_key(tx: Transaction) -> bytes:
     """Return the key under which numbers are shown to harnesses."""
     (row,) = tx.all("numbering_key")
     return bytes(row["key"])
+
+
+def _end(tx: Transaction) -> int:
+    (number,) = _numbers(tx.all("resolutions_end"))
+    return number
 
 
 def _resume(tx: Transaction, epoch: int, number: int) -> int:
