@@ -2,15 +2,22 @@
 VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
+PROCESSES ?= 6
 
-.PHONY: demo test check schema fuzz soak model fault-matrix clean
+.PHONY: demo install test durations check schema bench fuzz soak model fault-matrix clean
 
 demo: $(VENV)/.installed          ## the whole loop on this machine, in under 30 seconds
 	$(BIN)/wakegate demo
 
+install: $(VENV)/.installed-dev   ## everything that the other commands need
+
 test: $(VENV)/.installed-dev      ## every test: most of them side by side, then those that want the machine to themselves
-	$(BIN)/python -m pytest --numprocesses 6 -m "not alone"
+	[ -d tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only -qq >/dev/null  # compiled once, not by each process
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal -m "not alone"
 	$(BIN)/python -m pytest -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
+
+durations: $(VENV)/.installed-dev ## write anew how long each test takes, by which `make test` begins the longest early
+	WAKEGATE_TEST_DURATIONS=1 $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal -m "not alone"
 
 check: $(VENV)/.installed-dev     ## lint, format and types
 	$(BIN)/ruff check .
@@ -20,6 +27,9 @@ check: $(VENV)/.installed-dev     ## lint, format and types
 schema: $(VENV)/.installed        ## write the OpenAPI documents anew from the types
 	$(BIN)/python -m wakegate_receiver.openapi > schema/openapi/receiver.json
 	$(BIN)/python -m wakegate_receiver.control > schema/openapi/control.json
+
+bench: $(VENV)/.installed-bench   ## measure everything side by side in under 15 minutes, and write the tables: make bench BENCH="--only starts"
+	$(BIN)/python -m benchmarks $(BENCH)
 
 fuzz: $(VENV)/.installed-dev      ## a minute for each target, with atheris if '.[fuzz]' is installed: make fuzz FUZZ="json --seconds 600"
 	PYTHONPATH=tests $(BIN)/python -m fuzz $(FUZZ)
@@ -38,11 +48,17 @@ fault-matrix: $(VENV)/.installed-dev  ## break every fault point in every way an
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $(VENV)/.installed $@
+
+$(VENV)/.installed-bench: $(VENV)/.installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
 	touch $@

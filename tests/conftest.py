@@ -7,6 +7,8 @@ import os
 import secrets
 import shutil
 import sys
+import tempfile
+from collections import defaultdict
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
+from support import ordering
+from support.rooms import room
 from wakegate_schema.store import Store, StoreLocation, migrate_store, open_store
 
 if TYPE_CHECKING:  # most processes of a run start no server, and the drivers take their time
@@ -22,10 +26,14 @@ if TYPE_CHECKING:  # most processes of a run start no server, and the drivers ta
 
 # What a run compiles of its tests it keeps for the next, whatever the environment says: a third of the collection.
 sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # for the processes that tests start
 
 # No test goes by the machine's certificate authorities or by plugins of pydantic, and a process that aiohttp need not
 # read the first for, nor pydantic look through every installed package for the second, starts a fifth sooner.
 os.environ |= {"SSL_CERT_FILE": "", "SSL_CERT_DIR": "", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
+
+# Folders of tests lie in memory, so that no commit of a small store waits for a disk.
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", room(programs=True) or tempfile.gettempdir())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -39,29 +47,22 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-LONGEST = (
-    "test_scale_containers.py", "test_every_point.py", "test_many.py", "test_copy_crashes.py", "test_both_stores.py",
-    "test_services_on_postgresql.py", "test_systemd_elsewhere.py", "test_demo_elsewhere.py", "test_model.py",
-)  # fmt: skip
-"""The files whose tests take longest, each test for itself, the very longest first."""
-APART = 60
-"""How many other tests lie between two of the longest, at least."""
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin the longest tests early and apart from each other, so that the others run beside them."""
-    long = sorted((item for item in items if item.path.name in LONGEST), key=lambda item: LONGEST.index(item.path.name))
-    rest = [item for item in items if item.path.name not in LONGEST]
-    items[:] = []
-    due = 0
-    for index, item in enumerate(rest):
-        begins = index == 0 or item.path != rest[index - 1].path  # what a module shares is not made twice for this
-        if long and begins and index >= due:
-            items.append(long.pop(0))
-            due = index + APART
-        items.append(item)
-    items += long
+    """Begin the longest tests early: where several processes share them, the last that ends is waited for."""
+    if processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+        items[:] = ordering.ordered(items, processes)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Keep how long the tests took, if that is asked for: `support.ordering`."""
+    if os.environ.get("WAKEGATE_TEST_DURATIONS"):
+        reports = [report for reports in terminalreporter.stats.values() for report in reports]
+        took: dict[str, float] = defaultdict(float)
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                took[report.nodeid] += report.duration
+        ordering.write(took.items())
 
 
 @pytest.fixture(autouse=True)

@@ -103,8 +103,8 @@ class Service:
 
     @property
     def cpu_s(self) -> float:
-        """Processor seconds so far."""
-        return cpu_s(self.process.pid)
+        """Processor seconds so far, with those of the processes it has started."""
+        return cpu_s(self.process.pid, children=True)
 
 
 @asynccontextmanager

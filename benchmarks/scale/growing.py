@@ -1,14 +1,13 @@
-"""Growth: the same work on stores that hold ever more rows."""
+"""Growth: the same work on a PostgreSQL that holds ever more rows. SQLite's is measured by `benchmarks/growth`."""
 
 import argparse
 import asyncio
-import sqlite3
 import statistics
 import time
 from collections.abc import Awaitable, Callable
 
 from benchmarks.scale.desks import desk_on
-from benchmarks.scale.grounds import KINDS, Ground, ground, table
+from benchmarks.scale.grounds import Ground, ground, table
 from support import driving
 from support.deliveries import new_id
 from support.desk import Desk
@@ -16,7 +15,6 @@ from wakegate_schema import clock
 
 REPEATS, MANY = 30, 64
 HEAD = (
-    "store",
     "rows of each kind",
     f"{MANY} notifications, ms",
     "lease one due, ms",
@@ -27,18 +25,17 @@ FRESH = {
     "notification": ("event_id", "request_id"),
     "execution": ("execution_id", "idempotency_key", "request_id"),
 }
-_PG_ID, _SQLITE_ID = "gen_random_uuid()::text", "lower(hex(randomblob(16)))"
+_ID = "gen_random_uuid()::text"
 
 
 async def measure(chosen: argparse.Namespace) -> None:
-    """Fill stores with handled notifications, finished calls and calls that wait, then time the work on them."""
+    """Fill stores with notifications, finished calls and calls that wait, then time the work on them."""
     rows: list[tuple[object, ...]] = []
-    for kind in KINDS:
-        for count in chosen.rows:
-            async with ground(kind) as at, desk_on(at) as (desk, _):
-                await _seed(desk)
-                await asyncio.to_thread(fill, at, count)
-                rows.append((kind, f"{count:,}", *[f"{1000 * each:.1f}" for each in await _times(desk)]))
+    for count in chosen.rows:
+        async with ground("PostgreSQL") as at, desk_on(at) as (desk, _):
+            await _seed(desk)
+            await asyncio.to_thread(_fill, at, count)
+            rows.append((f"{count:,}", *[f"{1000 * each:.1f}" for each in await _times(desk)]))
     table(f"Medians of {REPEATS}", HEAD, rows)
 
 
@@ -49,52 +46,31 @@ async def _seed(desk: Desk) -> None:
     await desk.store.record(desk.arrival(new_id()))
 
 
-def fill(at: Ground, count: int) -> None:
+def _fill(at: Ground, count: int) -> None:
     """Copy the rows that are there until there are so many of each."""
-    if at.server is not None:
-        with at.server.connect("wakegate") as connection:
-            connection.execute("SET synchronous_commit = off")
-            connection.execute("SET session_replication_role = replica")  # no triggers: calls must begin as saved
-            for name, fresh in FRESH.items():
-                found = connection.execute(
-                    "SELECT column_name FROM information_schema.columns WHERE table_name = %s AND is_identity = 'NO'",
-                    [name],
-                ).fetchall()
-                connection.execute(
-                    _copy(name, [row[0] for row in found], fresh, _PG_ID, f"generate_series(1, {count})").encode()
-                )
-            connection.execute("VACUUM ANALYZE")
-            connection.execute("CHECKPOINT")  # what was filled in is not to be written while work is timed
-        return
-    own = sqlite3.connect(at.folder / "wakegate.db", isolation_level=None)
-    try:
-        triggers = own.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-        own.execute("BEGIN IMMEDIATE")
-        for name, _ in triggers:
-            own.execute(f"DROP TRIGGER {name}")
+    if at.server is None:
+        raise ValueError("only PostgreSQL is filled here")
+    with at.server.connect("wakegate") as connection:
+        connection.execute("SET synchronous_commit = off")
+        connection.execute("SET session_replication_role = replica")  # no triggers: calls must begin as saved
         for name, fresh in FRESH.items():
-            columns = [row[1] for row in own.execute(f"PRAGMA table_info({name})") if row[1] != "number"]
-            series = (
-                f"(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) SELECT i FROM n)"
-            )
-            if count:
-                own.execute(_copy(name, columns, fresh, _SQLITE_ID, series))
-        for _, text in triggers:
-            own.execute(text)
-        own.execute("COMMIT")
-        own.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    finally:
-        own.close()
+            found = connection.execute(
+                "SELECT column_name FROM information_schema.columns WHERE table_name = %s AND is_identity = 'NO'",
+                [name],
+            ).fetchall()
+            connection.execute(_copy(name, [row[0] for row in found], fresh, count).encode())
+        connection.execute("VACUUM ANALYZE")
+        connection.execute("CHECKPOINT")  # what was filled in is not to be written while work is timed
 
 
-def _copy(name: str, columns: list[str], fresh: tuple[str, ...], new_id: str, series: str) -> str:
+def _copy(name: str, columns: list[str], fresh: tuple[str, ...], count: int) -> str:
     """An INSERT that copies every row once for each of a series, with new ids, and nothing of it due."""
     later = (
         {"due_at": "due_at + 3600000000", "lease_until": "NULL", "lease_owner": "NULL"} if name == "execution" else {}
     )
-    chosen = [new_id if each in fresh else later.get(each, f'"{each}"') for each in columns]
+    chosen = [_ID if each in fresh else later.get(each, f'"{each}"') for each in columns]
     into = ", ".join(f'"{each}"' for each in columns)
-    return f"INSERT INTO {name} ({into}) SELECT {', '.join(chosen)} FROM {name}, {series} AS s"
+    return f"INSERT INTO {name} ({into}) SELECT {', '.join(chosen)} FROM {name}, generate_series(1, {count})"
 
 
 async def _times(desk: Desk) -> list[float]:

@@ -1,9 +1,11 @@
 """`wakegate receiver`, `worker` and `up`: run the services."""
 
 import asyncio
+import functools
+import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,9 +30,15 @@ class Serve(Protocol):
 
 
 @click.command()
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Run so many processes, which share its socket; unless given, as the settings say.",
+)
 @pass_context
 @deadly_interrupts()
-def receiver(context: Context) -> None:
+def receiver(context: Context, processes: int | None) -> None:
     """Run the receiver until it is told to stop.
 
     It proves and keeps the webhooks that come in.
@@ -38,8 +46,15 @@ def receiver(context: Context) -> None:
     settings = context.settings()
     with importing():
         from wakegate_receiver.service import serve
+        from wakegate_receiver.sharing import Share
 
-    run_service(settings, serve, "receiver", settings.store.file)
+    count, share = processes or settings.processes, Share.take(os.environ)
+    if share is not None:
+        run_service(settings, functools.partial(serve, share=share), share.name, settings.store.file)
+    elif count == 1:
+        run_service(settings, serve, "receiver", settings.store.file)
+    else:
+        _run_receivers(settings, context.arguments(), count)
 
 
 @click.command()
@@ -87,6 +102,23 @@ def up(context: Context) -> None:
         raise click.exceptions.Exit(checked.returncode)  # what is wrong, it has said itself
     programs = [Program(name, child.command(*arguments, name), announces=True) for name in ("receiver", "worker")]
     asyncio.run(supervise(programs))
+
+
+def _run_receivers(settings: "Settings", arguments: Sequence[str], count: int) -> None:
+    with importing():
+        from wakegate_console import child
+        from wakegate_console.receivers import run_receivers
+        from wakegate_receiver.binding import CannotListen
+        from wakegate_schema import logs
+        from wakegate_schema.passed_sockets import PassedSocketUnusable
+
+    announce = child.announcement()
+    check_folder(settings.store.file)
+    logs.configure(settings.log_format, level=settings.log_level, program="receivers")
+    try:
+        asyncio.run(run_receivers(settings, arguments, announce, count))
+    except (CannotListen, PassedSocketUnusable) as error:
+        raise CannotStart(describe(error), reason=error.reason) from error
 
 
 def check_folder(database: Path | None) -> None:

@@ -3,8 +3,8 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -36,6 +36,10 @@ class Program:
     command: Sequence[str]
     announces: bool = False
     """Whether it says that it is ready, by the pipe for its last words; the next one is started only then."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that it has beside this process's."""
+    descriptors: tuple[int, ...] = ()
+    """Open files that it inherits, each time it is started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +58,28 @@ class Patience:
         return min(self.first_delay * 2.0 ** (crashes - 1), self.longest_delay)
 
 
-async def supervise(programs: Sequence[Program], patience: Patience | None = None) -> None:
+async def supervise(
+    programs: Sequence[Program],
+    patience: Patience | None = None,
+    *,
+    ready: Callable[[], None] = lambda: None,
+    stopping: Callable[[], None] = lambda: None,
+) -> None:
     """Run the programs until SIGTERM or SIGINT; the first is passed on to them, a later second one kills them.
 
     They are started in turn, each when the one before is ready.
+
+    Args:
+        programs: what is run.
+        patience: how crashes are borne.
+        ready: called once all of those that announce it are ready.
+        stopping: called once the stop has begun, before anybody has ended.
 
     Raises:
         CannotStart: one of them said that it cannot; the others were stopped first.
         GaveUp: one of them crashes again and again; the others were stopped first.
     """
-    stop = _Stop()
+    stop = _Stop(stopping)
     loop = asyncio.get_running_loop()
     signals = (signal.SIGTERM, signal.SIGINT)
     asked = spaced(stop.ask)
@@ -71,6 +87,8 @@ async def supervise(programs: Sequence[Program], patience: Patience | None = Non
         loop.add_signal_handler(number, asked)
     try:
         keepers = await _start(programs, patience or Patience(), stop)
+        if len(keepers) == len(programs) and not stop.asked.is_set() and not any(keeper.done() for keeper in keepers):
+            ready()
         await asyncio.wait(keepers, return_when=asyncio.FIRST_COMPLETED)
         stop.begin()
         results = await asyncio.gather(*keepers, return_exceptions=True)
@@ -85,8 +103,9 @@ async def supervise(programs: Sequence[Program], patience: Patience | None = Non
 class _Stop:
     """That all shall stop, and how urgently."""
 
-    def __init__(self) -> None:
+    def __init__(self, stopping: Callable[[], None]) -> None:
         self.asked = asyncio.Event()
+        self._stopping = stopping
         self._running: dict[str, asyncio.subprocess.Process] = {}
 
     def ask(self) -> None:
@@ -102,6 +121,7 @@ class _Stop:
         """Stop the programs, if that was not begun yet."""
         if not self.asked.is_set():
             self.asked.set()
+            self._stopping()
             self._send(lambda process: process.terminate())
 
     def started(self, name: str, process: asyncio.subprocess.Process) -> None:
@@ -182,8 +202,8 @@ async def _run(program: Program, stop: _Stop, ready: asyncio.Event) -> tuple[int
             process = await asyncio.create_subprocess_exec(
                 *program.command,
                 process_group=0,
-                pass_fds=(writing,),
-                env=os.environ | {LAST_WORDS: str(writing)},
+                pass_fds=(writing, *program.descriptors),
+                env={**os.environ, **program.environment, LAST_WORDS: str(writing)},
             )
         finally:
             os.close(writing)

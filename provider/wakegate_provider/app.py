@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from wakegate_provider import instances, requests
+from wakegate_provider import consumption, instances, requests
 from wakegate_provider.bell import heard
 from wakegate_provider.delivery import Courier
 from wakegate_provider.model import StoredRequest
@@ -63,9 +63,9 @@ class Api:
     def _operation(self, request: web.BaseRequest) -> tuple[Operation, str]:
         """Return what the method and path name, with the id in the path or an empty text."""
         found = _PATH.fullmatch(request.path)
-        if found is None:
+        operations = self._operations().get(_shape(found)) if found else None
+        if found is None or operations is None:
             raise Problem(404, "not_found", "There is no such path.")
-        operations = self._operations()[found["collection"], found["item"] is not None]
         if request.method not in operations:
             raise Problem(
                 405,
@@ -75,17 +75,22 @@ class Api:
             )
         return operations[request.method], found["item"] or ""
 
-    def _operations(self) -> Mapping[tuple[str, bool], Mapping[str, Operation]]:
-        return {
-            ("instances", False): {"POST": self._create_instance},
-            ("instances", True): {
+    def _operations(self) -> Mapping[str, Mapping[str, Operation]]:
+        """Return the methods of each path; an older provider has no consumption."""
+        operations: dict[str, Mapping[str, Operation]] = {
+            "instances": {"POST": self._create_instance},
+            "instances/{id}": {
                 "GET": self._read_instance,
                 "PATCH": self._update_instance,
                 "DELETE": self._delete_instance,
             },
-            ("requests", False): {"POST": self._create_request},
-            ("requests", True): {"GET": self._read_request, "DELETE": self._cancel_request},
+            "requests": {"POST": self._create_request},
+            "requests/{id}": {"GET": self._read_request, "DELETE": self._cancel_request},
         }
+        if self.policy.consumption:
+            operations["requests/{id}/consume"] = {"POST": self._consume}
+            operations["requests/{id}/outcome"] = {"POST": self._report}
+        return operations
 
     async def _create_instance(self, request: web.BaseRequest, _: str) -> Reply:
         await self._provisioner(request)
@@ -147,6 +152,20 @@ class Api:
         stored = await self.store(requests.cancel, instance_id, _id(item, "request"), now())
         return Reply(200, _shown(stored))
 
+    async def _consume(self, request: web.BaseRequest, item: str) -> Reply:
+        instance_id = await self._instance(request)
+        key = _idempotency_key(request)
+        if request.body_exists:
+            _parsed(consumption.NewConsumption, await read_body(request))
+        stored = await self.store(consumption.consume, instance_id, _id(item, "request"), key, now())
+        return Reply(200, _shown(stored))
+
+    async def _report(self, request: web.BaseRequest, item: str) -> Reply:
+        instance_id = await self._instance(request)
+        told = _parsed(wire.NewOutcome, await read_body(request))
+        stored = await self.store(consumption.report, instance_id, _id(item, "request"), told, now())
+        return Reply(200, _shown(stored))
+
     async def _provisioner(self, request: web.BaseRequest) -> None:
         """Let only the provisioner pass; an instance is told apart from a stranger (AAP, trust)."""
         token = _bearer(request)
@@ -167,9 +186,14 @@ class Api:
         raise _stranger()
 
 
-_PATH = re.compile(r"/v1/(?P<collection>instances|requests)(?:/(?P<item>[^/]+))?")
+_PATH = re.compile(r"/v1/(?P<collection>instances|requests)(?:/(?P<item>[^/]+)(?P<verb>/[a-z]+)?)?")
 _KEY = re.compile(rf"[\x21-\x7e]{{1,{MAX_KEY}}}")
 _WAIT = re.compile(r"([1-9][0-9]{0,18})([smh])")
+
+
+def _shape(path: re.Match[str]) -> str:
+    """Return a path as `_operations` has it."""
+    return path["collection"] + ("/{id}" if path["item"] is not None else "") + (path["verb"] or "")
 
 
 def _bearer(request: web.BaseRequest) -> BearerToken:

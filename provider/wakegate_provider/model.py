@@ -1,4 +1,4 @@
-"""The provider's values: an instance, a request with its decision, a notification that is owed."""
+"""The provider's values: an instance, a request with its decision and consumption, a notification that is owed."""
 
 import sqlite3
 from dataclasses import dataclass, field, fields
@@ -9,6 +9,7 @@ from wakegate_schema.wire import RequestStatus
 
 Status = RequestStatus
 DecidedBy = Literal["policy", "review", "deadline", "instance", "deletion"]
+OutcomeStatus = Literal["succeeded", "failed"]
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ class StoredInstance:
 
 @dataclass(frozen=True, slots=True)
 class StoredRequest:
-    """A request as it was submitted, and its decision once there is one. Times are in µs since the epoch."""
+    """A request as submitted, its decision and its consumption once there are any. Times are in µs since the epoch."""
 
     request_id: str
     instance_id: str
@@ -53,6 +54,11 @@ class StoredRequest:
     decided_by: DecidedBy | None
     note: str | None = field(repr=False)
     expires_at: int | None
+    consumption_key: str | None = None
+    consumed_at: int | None = None
+    outcome: OutcomeStatus | None = None
+    outcome_note: str | None = field(default=None, repr=False)
+    reported_at: int | None = None
 
     def submitted(self) -> strict_json.JsonObject:
         """Return the submitted fields, numbers exact."""
@@ -69,6 +75,8 @@ class StoredRequest:
         }
         if self.decided_at is not None:
             view["decision"] = self._decision(self.decided_at)
+        if self.consumed_at is not None:
+            view["consumption"] = self._consumption(self.consumed_at)
         return view
 
     def _decision(self, decided_at: int) -> strict_json.JsonObject:
@@ -81,6 +89,15 @@ class StoredRequest:
         if self.expires_at is not None:
             decision["expires_at"] = timestamps.render(self.expires_at)
         return decision
+
+    def _consumption(self, consumed_at: int) -> strict_json.JsonObject:
+        consumption: strict_json.JsonObject = {"consumed_at": timestamps.render(consumed_at)}
+        if self.reported_at is not None:
+            outcome: strict_json.JsonObject = {"status": self.outcome}
+            if self.outcome_note is not None:
+                outcome["note"] = self.outcome_note
+            consumption["outcome"] = outcome | {"reported_at": timestamps.render(self.reported_at)}
+        return consumption
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The policy file: which tools are approved, denied or asked about."""
+"""The policy file: which tools are approved, denied or asked about, and whether approvals can be consumed."""
 
 import difflib
 import tomllib
@@ -55,6 +55,8 @@ class Policy:
     """The rules in the order of the file."""
 
     rules: tuple[Rule, ...] = ()
+    consumption: bool = False
+    """Whether the provider takes consumptions and reports of outcomes, as newer ones do."""
 
     def rule_for(self, tool: str) -> Rule:
         """Return the first rule whose glob matches the tool's whole name, case-sensitively; else ask."""
@@ -94,7 +96,7 @@ def parse_policy(text: str, name: str) -> Policy:
         raise PolicyError(f"the policy file {name} is not TOML: {error}") from error
     except ValidationError as error:
         raise PolicyError(f"the policy file {name} is malformed: {_first(error)}") from error
-    return Policy(tuple(table.rule() for table in tables.rule))
+    return Policy(tuple(table.rule() for table in tables.rule), tables.consumption)
 
 
 def _first(error: ValidationError) -> str:
@@ -117,6 +119,8 @@ def _said(fault: ErrorDetails) -> str:
             return f"must be {expected}"
         case "string_type":
             return "must be text in quotes"
+        case "bool_type":
+            return "must be true or false"
         case "string_too_short":
             return "is empty"
         case "string_too_long":
@@ -180,3 +184,4 @@ class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     rule: Annotated[list[_Table], Field(max_length=1000)] = []
+    consumption: bool = False

@@ -80,3 +80,28 @@ def missing(what: str) -> Problem:
         what: what the caller asked for, "request" or "instance".
     """
     return Problem(404, "not_found", f"There is no such {what} for this credential.")
+
+
+def already_consumed() -> Problem:
+    """Return the answer to a consumption under another key than that which spent the approval."""
+    return Problem(409, "already_consumed", "The approval was spent under another Idempotency-Key.")
+
+
+def not_approved(status: str) -> Problem:
+    """Return the answer to the consumption of a request in this state, which is not `approved`."""
+    return Problem(409, "not_approved", f"The request is {status}; only an approval can be consumed.")
+
+
+def approval_expired() -> Problem:
+    """Return the answer to a consumption at or after the approval's end."""
+    return Problem(409, "approval_expired", "The approval's expires_at has passed; submit the call again.")
+
+
+def not_consumed() -> Problem:
+    """Return the answer to a report of what was never begun."""
+    return Problem(409, "not_consumed", "The approval was not consumed; consume it before the call starts.")
+
+
+def outcome_conflict() -> Problem:
+    """Return the answer to a second report that says something else."""
+    return Problem(409, "outcome_conflict", "Another outcome was reported; the first one stays.")

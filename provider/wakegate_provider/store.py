@@ -141,23 +141,20 @@ def _check(path: Path, *, create: bool) -> None:
         if create:
             _create_tables(connection)
         version = connection.execute("PRAGMA user_version").fetchone()[0]
+        whole = _has_added(connection)
     if version != VERSION:
         raise StoreOutdated(
             f"{path} is no provider store of version {VERSION}; name another file in WAKEGATE_PROVIDER_DATABASE"
         )
+    if not whole:
+        raise StoreOutdated(f"{path} is an earlier provider's store; start the provider, which brings it up to date")
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
-    """Create every table in an empty file, or bring one of the first version up to date, all or nothing."""
-    tables = queries.load("wakegate_provider", "sql/schema")
+    """Create every table in an empty file, or bring one of an earlier provider up to date, all or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        statements: list[str] = []
-        if connection.execute("PRAGMA schema_version").fetchone()[0] == 0:
-            statements = list(tables.values())
-        elif connection.execute("PRAGMA user_version").fetchone()[0] == 1:
-            upgrade = queries.load("wakegate_provider", "sql/upgrade")
-            statements = [*upgrade.values(), tables["create_updates"]]
+        statements = _lacking(connection)
         for statement in statements:
             connection.execute(statement)
         if statements:
@@ -166,6 +163,25 @@ def _create_tables(connection: sqlite3.Connection) -> None:
     except BaseException:
         connection.execute("ROLLBACK")
         raise
+
+
+def _lacking(connection: sqlite3.Connection) -> list[str]:
+    """Return the statements that make an empty file or an earlier store whole; none for another program's file."""
+    tables = queries.load("wakegate_provider", "sql/schema")
+    added = queries.load("wakegate_provider", "sql/added").values()
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if connection.execute("PRAGMA schema_version").fetchone()[0] == 0:
+        return [*tables.values(), *added]
+    if version == 1:
+        return [*queries.load("wakegate_provider", "sql/upgrade").values(), tables["create_updates"], *added]
+    if version == VERSION and not _has_added(connection):
+        return list(added)
+    return []
+
+
+def _has_added(connection: sqlite3.Connection) -> bool:
+    """Whether the store has what was added without another version, all of it in one transaction."""
+    return connection.execute("PRAGMA table_info(consumptions)").fetchone() is not None
 
 
 @contextmanager

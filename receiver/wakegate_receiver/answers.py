@@ -5,12 +5,10 @@ rows and a test keeps the two equal.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
-
-from aiohttp import web
 
 from wakegate_schema import strict_json
 from wakegate_schema.errors import WakegateError
@@ -118,51 +116,55 @@ class Refused(WakegateError):
         super().__init__(ANSWERS[known].situation, reason=known)
 
 
-def refusal(reason: str) -> web.Response:
-    """Return the response for a reason: its status, a constant body, nothing of what was sent."""
-    answer = ANSWERS[reason]
-    response = web.Response(
-        status=answer.status or 400,
-        body=strict_json.dumps({"reason": answer.told or reason}),
-        headers={"Content-Type": "application/json", "Server": SERVER},
-    )
-    if answer.retry_after is not None:
-        response.headers["Retry-After"] = str(answer.retry_after)
-    if reason == "wrong_method":
-        response.headers["Allow"] = "POST"
-    if answer.closes or answer.status is None:
-        response.force_close()
-    return response
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer as it is written, but for its date; made once for everybody who gets it."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Besides those that every answer has."""
+    closes: bool = False
+    """Whether the connection ends with this answer."""
+    head: bytes = field(init=False, repr=False)
+    """The status line and the headers, without a `Date` and what may be said of the connection."""
+
+    def __post_init__(self) -> None:
+        status = HTTPStatus(self.status)
+        lines = [f"HTTP/1.1 {status.value} {status.phrase}", f"Server: {SERVER}"]
+        if self.body:
+            lines += ["Content-Type: application/json", f"Content-Length: {len(self.body)}"]
+        lines += [f"{name}: {value}" for name, value in self.headers.items()]
+        object.__setattr__(self, "head", "\r\n".join([*lines, ""]).encode("ascii"))
+
+
+def refusal(reason: str) -> Reply:
+    """Return the answer for a reason: its status, a constant body, nothing of what was sent."""
+    return _REFUSALS[reason]
 
 
 def raw_refusal(reason: str) -> bytes:
-    """Return the same response as bytes, for a connection that aiohttp cannot answer."""
-    answer = ANSWERS[reason]
-    status = HTTPStatus(answer.status or 400)
-    body = strict_json.dumps({"reason": answer.told or reason})
-    lines = [
-        f"HTTP/1.1 {status.value} {status.phrase}",
-        f"Server: {SERVER}",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-        "Connection: close",
-    ]
-    if answer.retry_after is not None:
-        lines.append(f"Retry-After: {answer.retry_after}")
-    return "\r\n".join([*lines, "", ""]).encode("ascii") + body
+    """Return the same as it is written on a connection that ends with it."""
+    found = refusal(reason)
+    return b"%bConnection: close\r\n\r\n%b" % (found.head, found.body)
 
 
-def received() -> web.Response:
-    """Return the acknowledgement of a notification (AAP: any 2xx after durable receipt)."""
-    return web.Response(status=204, headers={"Server": SERVER})
-
-
-def challenge(value: str) -> web.Response:
+def challenge(value: str) -> Reply:
     """Return the answer to an accepted verification, the challenge exactly as it was sent."""
-    return web.Response(
-        body=strict_json.dumps({"challenge": value}),
-        headers={"Content-Type": "application/json", "Server": SERVER},
-    )
+    return Reply(200, strict_json.dumps({"challenge": value}))
+
+
+def _refusal(reason: str, answer: Answer) -> Reply:
+    headers = {}
+    if answer.retry_after is not None:
+        headers["Retry-After"] = str(answer.retry_after)
+    if reason == "wrong_method":
+        headers["Allow"] = "POST"
+    body = strict_json.dumps({"reason": answer.told or reason})
+    return Reply(answer.status or 400, body, headers, answer.closes or answer.status is None)
 
 
 SERVER: Final = "wakegate"
+RECEIVED: Final = Reply(204)
+"""The acknowledgement of a notification (AAP: any 2xx after durable receipt)."""
+_REFUSALS: Final = MappingProxyType({reason: _refusal(reason, answer) for reason, answer in ANSWERS.items()})

@@ -5,17 +5,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from aiohttp import web
+from aiohttp.streams import StreamReader
 
 from wakegate_receiver import messages, notifications, screening, verifications
-from wakegate_receiver.answers import Refused, refusal
+from wakegate_receiver.answers import Refused, Reply, refusal
 from wakegate_receiver.body import read_body
 from wakegate_receiver.connections import Connections
 from wakegate_receiver.keyring import Keyring, Signer
 from wakegate_receiver.limits import Admission, Failures
 from wakegate_receiver.messages import VERIFICATION, Message
-from wakegate_receiver.protocol import Connection
 from wakegate_receiver.refusals import Case, Refusals
+from wakegate_receiver.webhooks import Head, WebhookConnection
 from wakegate_schema import fault_points
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Arrival, Binding, Challenge, Receipt
@@ -24,6 +24,10 @@ from wakegate_schema.store import StoreError, StoreUnavailable
 
 HELD_S: Final = 0.5
 """How long a refusal is kept back when there are more than `refused_rate_limit` a second; within Retry-After."""
+LOOK_S: Final = 0.1
+"""How often it is looked for requests whose time is over, in seconds."""
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+"""RFC 9110, 10.1.1."""
 
 
 class Records(Protocol):
@@ -76,57 +80,53 @@ class App:
         self._failures = failures
         self._now = now
         self._genuine = genuine
+        self._waiting: dict[WebhookConnection, float] = {}
+        """Whole requests, and until when they may wait: one clock for all of them."""
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, connection: WebhookConnection, head: Head, content: StreamReader) -> Reply:
         """Answer one request. Never raises for anything a sender can do."""
-        connection = request.protocol
-        if not isinstance(connection, Connection):
-            raise TypeError("the public listener serves its own connections only")
         loop = asyncio.get_running_loop()
-        deadline = self._connections.headers_came(connection, loop.time()) + self._bounds.request_timeout
+        began = self._connections.headers_came(connection, loop.time(), whole=content.is_eof())
+        deadline = began + self._bounds.request_timeout
+        case = Case(connection.remote)
         try:
-            return await self._judge(request, connection, deadline)
+            try:
+                return await self._answer(connection, head, content, case, deadline)
+            except Refused as refused:
+                reason = refused.reason
+            except Exception as error:  # noqa: BLE001 - the last resort: an answer, a count and a line
+                case.error = error
+                reason = "unforeseen"
+            self._waiting.pop(connection, None)
+            if case.size is None:
+                case.size = screening.declared_length(head.headers)
+            return await self._refuse(reason, connection, case, deadline)
         finally:
+            self._waiting.pop(connection, None)
             self._connections.answered(connection, loop.time())
 
-    async def _judge(self, request: web.BaseRequest, connection: Connection, deadline: float) -> web.StreamResponse:
-        """Return the answer, whatever it is."""
-        case = Case(connection.remote, screening.declared_length(request.headers))
-        try:
-            return await self._answer(request, connection, case, deadline)
-        except Refused as refused:
-            reason = refused.reason
-        except Exception as error:  # noqa: BLE001 - the last resort: an answer, a count and a line
-            case.error = error
-            reason = "unforeseen"
-        self._refusals.note(reason, case)
-        if not case.proved:
-            del case  # with its body
-            await self._hold_back(connection, deadline)
-        await fault_points.passing("http_in.answer", "refusal")
-        return refusal(reason)
-
-    async def _hold_back(self, connection: Connection, deadline: float) -> None:
-        """Wait when there is too much junk, so that each of its connections sends little of it.
-
-        Such a connection makes room for a new one before any other does.
-        """
-        if self.draining or await self._failures.prompt():
-            return
-        now = asyncio.get_running_loop().time()
-        if self._connections.held(connection, now):
-            await asyncio.sleep(min(HELD_S, max(0.0, deadline - now)))
+    async def give_up_late(self) -> None:
+        """End the waiting of requests whose time is over, until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(LOOK_S)
+            now = loop.time()
+            for connection in [found for found, deadline in self._waiting.items() if deadline <= now]:
+                del self._waiting[connection]
+                connection.give_up()
 
     async def _answer(
-        self, request: web.BaseRequest, connection: Connection, case: Case, deadline: float
-    ) -> web.Response:
+        self, connection: WebhookConnection, head: Head, content: StreamReader, case: Case, deadline: float
+    ) -> Reply:
         if self.draining:
             raise Refused("draining")
-        headers = self._screen(request)
-        if screening.wants_continue(request.headers, request.version):
-            await _continue(request)
-        body = await read_body(request.content, self._bounds.max_body_bytes, deadline)
-        self._connections.body_came(connection)
+        headers = self._screen(head)
+        if screening.wants_continue(head.headers, head.version):
+            connection.write(_CONTINUE)
+        whole = content.is_eof()
+        body = await read_body(content, self._bounds.max_body_bytes, deadline)
+        if not whole:
+            self._connections.body_came(connection)
         case.body, case.size = body, len(body)
         message = messages.read(body)
         await fault_points.passing("http_in.received", message.kind)
@@ -134,16 +134,25 @@ class App:
             case.registration_id = message.selector
         else:
             case.instance_id = message.selector
+        self._waiting[connection] = deadline
         try:
-            async with asyncio.timeout_at(deadline):
-                signer = await self._prove(message, headers, body, case)
-                case.proved = True
-                self._connections.proved(connection)
-                self._genuine(self._now() / SECOND - headers.timestamp)
-                answer = await self._act(message, headers, body, signer)
-                await fault_points.passing("http_in.answer", message.kind)
-                return answer
-        except TimeoutError:
+            at = self._now() / SECOND
+            found = verify(self._keyring.secrets_for(message), headers, body, at)
+            signer = found.key if isinstance(found, Verified) else await self._prove(message, headers, body, case, at)
+            case.proved = True
+            self._connections.proved(connection)
+            self._genuine(self._now() / SECOND - headers.timestamp)
+            with self._admission:
+                if message.kind == VERIFICATION:
+                    reply = await verifications.answer(message, headers, self._store.bind, self._now())
+                else:
+                    reply = await notifications.acknowledge(
+                        message, headers, body, signer, self._store.record, self._now()
+                    )
+            await fault_points.passing("http_in.answer", message.kind)
+        except asyncio.CancelledError:
+            if not connection.was_given_up():
+                raise
             raise Refused("store_timeout") from None
         except StoreError as error:
             # Also what is no outage: tables that are gone, a number that was given before. It may be mended, and the
@@ -151,49 +160,43 @@ class App:
             case.detail = error.reason
             case.error = None if isinstance(error, StoreUnavailable) else error
             raise Refused("store_unavailable") from None
+        else:
+            return reply
 
-    def _screen(self, request: web.BaseRequest) -> SecurityHeaders:
+    def _screen(self, head: Head) -> SecurityHeaders:
         """Decide what can be decided before the body is read."""
-        screening.check_version(request.version)
-        screening.check_size(request.raw_path, request.raw_headers)
-        screening.check_target(request.method, request.raw_path, self._bounds.events_path)
-        screening.check_length(request.headers, self._bounds.max_body_bytes)
-        screening.check_media(request.headers)
-        return screening.security_headers(request.raw_headers)
+        screening.check_version(head.version)
+        screening.check_size(head.path, head.raw_headers)
+        screening.check_target(head.method, head.path, self._bounds.events_path)
+        screening.check_length(head.headers, self._bounds.max_body_bytes)
+        screening.check_media(head.headers)
+        return screening.security_headers(head.raw_headers)
 
-    async def _prove(self, message: Message, headers: SecurityHeaders, body: bytes, case: Case) -> Signer:
-        """Return whose secret signed the message.
-
-        Whatever fails is looked at twice, the second time with the registrations as they are now: one made a moment
-        ago works at once, and every failure takes the same way and the same time.
-        """
-        at = self._now() / SECOND
-        result = verify(self._keyring.secrets_for(message), headers, body, at)
-        if isinstance(result, Verified):
-            return result.key
+    async def _prove(self, message: Message, headers: SecurityHeaders, body: bytes, case: Case, at: float) -> Signer:
+        """Return whose secret signed a message that did not verify, looking again with the registrations as they are
+        now: one made a moment ago works at once, and every failure takes the same way and the same time."""
         await self._keyring.renew()
         secrets = self._keyring.secrets_for(message)
-        result = verify(secrets, headers, body, at)
-        if isinstance(result, Verified):
-            return result.key
-        try:
-            await self._failures.spend()
-        except Refused:
+        found = verify(secrets, headers, body, at)
+        if isinstance(found, Verified):
+            return found.key
+        if not self._failures.spend():
             case.body = None
-            raise
+            raise Refused("too_many_failures")
         if not secrets:
             raise Refused("unknown_registration" if message.kind == VERIFICATION else "unknown_instance")
-        raise Refused("wrong_signature" if result.reason == "signature" else "timestamp_off")
+        raise Refused("wrong_signature" if found.reason == "signature" else "timestamp_off")
 
-    async def _act(self, message: Message, headers: SecurityHeaders, body: bytes, signer: Signer) -> web.Response:
-        """Do what a message asks for, now that it is genuine."""
-        async with self._admission:
-            if message.kind == VERIFICATION:
-                return await verifications.answer(message, headers, self._store.bind, self._now())
-            return await notifications.acknowledge(message, headers, body, signer, self._store.record, self._now())
+    async def _refuse(self, reason: str, connection: WebhookConnection, case: Case, deadline: float) -> Reply:
+        """Count a refusal, and keep it back when there is too much junk, so that each of its connections sends little.
 
-
-async def _continue(request: web.BaseRequest) -> None:
-    """Tell the sender to go on with its body (RFC 9110, 10.1.1)."""
-    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    request.writer.output_size = 0
+        Such a connection makes room for a new one before any other does.
+        """
+        self._refusals.note(reason, case)
+        if not (case.proved or self.draining or self._failures.prompt()):
+            case.body = None
+            now = asyncio.get_running_loop().time()
+            if self._connections.held(connection, now):
+                await asyncio.sleep(min(HELD_S, max(0.0, deadline - now)))
+        await fault_points.passing("http_in.answer", "refusal")
+        return refusal(reason)

@@ -23,7 +23,7 @@ async def read_body(content: StreamReader, max_bytes: int, deadline: float) -> b
     """
     try:
         if content.is_eof():
-            return await _read(content, max_bytes)
+            return _bounded(content.read_nowait(), max_bytes)
         async with asyncio.timeout_at(deadline):
             return await _read(content, max_bytes)
     except TimeoutError:
@@ -37,7 +37,11 @@ async def read_body(content: StreamReader, max_bytes: int, deadline: float) -> b
 async def _read(content: StreamReader, max_bytes: int) -> bytes:
     body = b""
     while chunk := await content.readany():
-        body = body + chunk if body else chunk
-        if len(body) > max_bytes:
-            raise Refused("body_too_large")
+        body = _bounded(body + chunk if body else chunk, max_bytes)
+    return body
+
+
+def _bounded(body: bytes, max_bytes: int) -> bytes:
+    if len(body) > max_bytes:
+        raise Refused("body_too_large")
     return body

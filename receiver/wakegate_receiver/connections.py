@@ -54,8 +54,8 @@ class Connections:
         self.limit = limit
         self._note = note
         self._stage: dict[Closable, Stage] = {}
-        self._in: dict[Stage, dict[Closable, float]] = {stage: {} for stage in Stage}
-        """For each stage, since when its connections count as waiting."""
+        self._in: list[dict[Closable, float]] = [{} for _ in range(max(Stage) + 1)]
+        """For each stage, since when its connections count as waiting. (A list: an enum's own hash is slow.)"""
         self._gone: set[Closable] = set()
         """Those being answered whose connection has ended."""
         self._quiet = asyncio.Event()
@@ -103,8 +103,8 @@ class Connections:
         if self._stage.get(connection) is Stage.IDLE:
             self._put(connection, Stage.ARRIVING, now)
 
-    def headers_came(self, connection: Closable, now: float) -> float:
-        """A request's headers are whole. Returns when the request began.
+    def headers_came(self, connection: Closable, now: float, *, whole: bool = False) -> float:
+        """A request's headers are whole, perhaps its body too. Returns when the request began.
 
         Its connection may have ended already: then it is answered like any other, and forgotten afterwards.
         """
@@ -112,7 +112,7 @@ class Connections:
         if stage is None:
             self._gone.add(connection)
         began = self._in[stage][connection] if stage is Stage.ARRIVING else now
-        self._put(connection, Stage.READING, began)
+        self._put(connection, Stage.PROVING if whole else Stage.READING, began)
         return began
 
     def body_came(self, connection: Closable) -> None:

@@ -4,34 +4,29 @@ Which of the two a message is shows only once its signature was looked at, so ne
 What comes earlier is bounded by the connections, by the request's time, and by how many refusals are prompt.
 """
 
-from types import TracebackType
-
-from aiolimiter import AsyncLimiter
+import time
 
 from wakegate_receiver.answers import Refused
 
 
 class Admission:
-    """The places and the rate of correctly signed requests; used as `async with`."""
+    """The places and the rate of correctly signed requests; used as `with`."""
 
     def __init__(self, rate: int, places: int) -> None:
         """Take the requests a second, and how many may be in progress at once."""
-        self._limiter = AsyncLimiter(rate, time_period=1)
+        self._rate = _Rate(rate)
         self._places = places
         self._taken = 0
 
-    async def __aenter__(self) -> None:
+    def __enter__(self) -> None:
         """Take a place. Raises `Refused` at once, never waits: `concurrency_limit`, `rate_limit`."""
         if self._taken >= self._places:
             raise Refused("concurrency_limit")
-        if not self._limiter.has_capacity():
+        if not self._rate.spend():
             raise Refused("rate_limit")
         self._taken += 1
-        await self._limiter.acquire()
 
-    async def __aexit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the place back."""
         self._taken -= 1
 
@@ -41,22 +36,32 @@ class Failures:
 
     def __init__(self, rate: int) -> None:
         """Take the failures a second that are told why, which is also the refusals a second that are prompt."""
-        self._told = AsyncLimiter(rate, time_period=1)
-        self._prompt = AsyncLimiter(rate, time_period=1)
+        self._told = _Rate(rate)
+        self._prompt = _Rate(rate)
 
-    async def spend(self) -> None:
-        """Count one failure. Raises `Refused`: `too_many_failures`."""
-        if not await _spent(self._told):
-            raise Refused("too_many_failures")
+    def spend(self) -> bool:
+        """Count one failure, and say whether it may be told why."""
+        return self._told.spend()
 
-    async def prompt(self) -> bool:
+    def prompt(self) -> bool:
         """Count one refusal, whatever its reason, and say whether it may be answered at once."""
-        return await _spent(self._prompt)
+        return self._prompt.spend()
 
 
-async def _spent(limiter: AsyncLimiter) -> bool:
-    """Spend one, if there is one; never waits."""
-    if not limiter.has_capacity():
-        return False
-    await limiter.acquire()
-    return True
+class _Rate:
+    """A bucket that holds a second's worth and leaks steadily. Nobody ever waits for it."""
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._level = 0.0
+        self._at = time.monotonic()
+
+    def spend(self) -> bool:
+        """Spend one, if there is one."""
+        now = time.monotonic()
+        level = max(0.0, self._level - (now - self._at) * self._rate)
+        self._at, self._level = now, level
+        if level + 1 > self._rate:
+            return False
+        self._level = level + 1
+        return True

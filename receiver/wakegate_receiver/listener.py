@@ -18,6 +18,8 @@ BACKLOG: Final = 4096
 """How many may wait to be accepted; the system has a bound of its own."""
 AT_ONCE: Final = 64
 """The most connections begun in one turn of the loop."""
+SHARED_AT_ONCE: Final = 1
+"""The same where other processes accept from the same socket: each takes what it can serve, and no more."""
 LOOKED_AT: Final = 1024
 """The most connections accepted in one turn, those included that nobody waits on any more."""
 _PAUSE_S: Final = 0.05
@@ -41,6 +43,7 @@ class Listener:
         tls: ssl.SSLContext | None,
         handshake_timeout: float,
         turned_away: bytes = raw_refusal("too_many_connections"),
+        at_once: int = AT_ONCE,
     ) -> None:
         """Take a bound socket, what serves a connection, the book of connections, and whom to tell of refusals.
 
@@ -52,6 +55,7 @@ class Listener:
             tls: the server's context, or None for plain HTTP.
             handshake_timeout: seconds a TLS handshake may take.
             turned_away: what a connection beyond the bound is answered.
+            at_once: the most connections begun in one turn of the loop.
         """
         self._turned_away = turned_away
         self._listening = listening
@@ -60,7 +64,7 @@ class Listener:
         self._note = note
         self._tls = tls
         self._handshake_timeout = handshake_timeout
-        self._at_once = max(1, min(AT_ONCE, book.limit // 16))
+        self._at_once = max(1, min(at_once, book.limit // 16))
         self._paused: asyncio.TimerHandle | None = None
         self.accepting = False
         """Whether connections are being accepted."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from wakegate_receiver.answers import Refused
 from wakegate_schema import ids, strict_json
 from wakegate_schema.ids import MalformedId
 from wakegate_schema.strict_json import JsonObject, MalformedJson
-from wakegate_schema.wire import MalformedObject, WireModel, object_from
+from wakegate_schema.wire import MalformedObject, ResolvedEvent, WireModel, object_from
+from wakegate_schema.wire.quick import quick
 
 M = TypeVar("M", bound=WireModel)
 
@@ -50,6 +51,24 @@ def read(body: bytes) -> Message:
         raise Refused("bad_uuid") from None
 
 
+class Resolved(NamedTuple):
+    """What a `request.resolved` message says, its time in µs."""
+
+    id: str
+    instance_id: str
+    request_id: str
+    created_at: int
+
+
+def resolved(message: Message, message_id: str) -> Resolved:
+    """Return what a notification says whose signature was proved; arguments and errors as `complete`."""
+    said = _SAID(message.value)
+    if said is None or said["id"] != message_id:
+        complete(ResolvedEvent, message, message_id)
+        raise Refused("malformed_object")  # `complete` has said why
+    return Resolved(said["id"], said["instance_id"], said["request_id"], said["created_at"])
+
+
 def complete(model: type[M], message: Message, message_id: str) -> M:
     """Return the whole object of a message whose signature was proved.
 
@@ -70,6 +89,7 @@ def complete(model: type[M], message: Message, message_id: str) -> M:
     return event
 
 
+_SAID: Final = quick(ResolvedEvent)
 _SELECTORS: Final[Mapping[str, str]] = {VERIFICATION: "registration_id", NOTIFICATION: "instance_id"}
 
 

@@ -2,19 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 
-import structlog
-from aiohttp import web
-
-from wakegate_receiver import answers
-from wakegate_receiver.answers import Refused
+from wakegate_receiver.answers import RECEIVED, Refused, Reply
 from wakegate_receiver.keyring import Signer
-from wakegate_receiver.messages import Message, complete
-from wakegate_schema import timestamps
+from wakegate_receiver.messages import Message, resolved
 from wakegate_schema.records import Arrival, Receipt
 from wakegate_schema.signing import SecurityHeaders
-from wakegate_schema.wire import ResolvedEvent
-
-_log = structlog.get_logger()
 
 
 async def acknowledge(
@@ -24,7 +16,7 @@ async def acknowledge(
     signer: Signer,
     record: Callable[[Arrival], Awaitable[Receipt]],
     at: int,
-) -> web.Response:
+) -> Reply:
     """Record a notification and return the acknowledgement, which promises that it is on disk.
 
     Args:
@@ -39,21 +31,21 @@ async def acknowledge(
         Refused: the message is not the object AAP defines (400), its event id meant something else before (409),
             or its registration does not speak for the instance (401).
     """
-    event = complete(ResolvedEvent, message, headers.message_id)
-    arrival = Arrival(
-        provider=signer.provider,
-        registration_id=signer.registration_id,
-        instance_id=event.instance_id,
-        event_id=event.id,
-        request_id=event.request_id,
-        created_at=timestamps.parse(event.created_at),
-        received_at=at,
-        body=body,
+    event = resolved(message, headers.message_id)
+    receipt = await record(
+        Arrival(
+            signer.provider,
+            signer.registration_id,
+            event.instance_id,
+            event.id,
+            event.request_id,
+            event.created_at,
+            at,
+            body,
+        )
     )
-    receipt = await record(arrival)
     if receipt.kind == "conflict":
         raise Refused("event_conflict")
     if receipt.kind == "not_live":
         raise Refused("not_live")
-    _log.debug("received", action="record", outcome=receipt.kind, reason=receipt.reason, event_id=event.id)
-    return answers.received()
+    return RECEIVED

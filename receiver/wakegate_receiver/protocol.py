@@ -9,7 +9,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 
 from wakegate_receiver import screening
-from wakegate_receiver.answers import raw_refusal, refusal
+from wakegate_receiver.answers import raw_refusal
 from wakegate_receiver.connections import Closable, Connections
 from wakegate_receiver.refusals import Case
 
@@ -59,7 +59,6 @@ class Connection(web.RequestHandler):
         """Start the clock of a kept connection's next request, and survive whatever the parser may raise."""
         if self._close or self._force_close:
             return
-        self._book.bytes_came(self, self._loop.time())
         known, between = self._request_count, self._body.is_eof()
         try:
             super().data_received(data)
@@ -69,6 +68,7 @@ class Connection(web.RequestHandler):
         if self._request_count > known:
             self._requests_came()
         elif between:  # the end of a body is no head
+            self._book.bytes_came(self, self._loop.time())
             self._head += len(data)
             if self._head > screening.MAX_HEAD:
                 self._refuse()
@@ -95,6 +95,11 @@ class Connection(web.RequestHandler):
             self.transport.write(self.raw_refusal("malformed_http"))
         self.force_close()
 
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Do what aiohttp does after every piece of a body that is read, where something was paused."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def connection_lost(self, exc: BaseException | None) -> None:
         """Leave the book."""
         self._book.closed(self)
@@ -116,27 +121,14 @@ class Connection(web.RequestHandler):
         if transport is not None:
             self._loop.call_later(HANG_UP_S, transport.abort)
 
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """Answer what aiohttp's parser refused (status 400), and whatever else it catches (500)."""
-        del status, message
-        reason = "malformed_http" if isinstance(exc, HttpProcessingError) else "unforeseen"
-        self._note(reason, Case(self.remote, error=exc if reason == "unforeseen" else None))
-        if request.writer.output_size > 0:
-            raise ConnectionError("an answer was begun already")
-        return self.refusal(reason)
-
-    def refusal(self, reason: str) -> web.Response:
-        """Return the answer to what aiohttp could not handle: `malformed_http` or `unforeseen`."""
-        return refusal(reason)
+    def note_error(self, error: BaseException | None) -> str:
+        """Count what aiohttp's parser refused, or whatever else was caught; return the reason."""
+        reason = "malformed_http" if isinstance(error, HttpProcessingError) else "unforeseen"
+        self._note(reason, Case(self.remote, error=error if reason == "unforeseen" else None))
+        return reason
 
     def raw_refusal(self, reason: str) -> bytes:
-        """Return the same as bytes."""
+        """Return the answer to what is not HTTP (`malformed_http`), as it is written."""
         return raw_refusal(reason)
 
     def log_exception(self, *_args: Any, **fields: Any) -> None:
@@ -152,10 +144,10 @@ class Server(web.Server):
 
     def __init__(
         self,
-        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        handler: Callable[..., Awaitable[Any]],
         book: Connections,
         note: Note,
-        kind: type[Connection] = Connection,
+        kind: type[Connection],
     ) -> None:
         """Take the handler, the book of connections, whom to tell of refusals, and what serves one connection."""
         super().__init__(handler)

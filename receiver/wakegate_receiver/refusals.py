@@ -13,7 +13,7 @@ from typing import Any, Final
 import structlog
 
 from wakegate_receiver.answers import ANSWERS
-from wakegate_receiver.refusals_file import KEPT, lock_refusals, read_refusals, write_refusals
+from wakegate_receiver.refusals_file import KEPT, lock_refusals, read_file, write_refusals
 
 FLUSH_INTERVAL_S: Final = 1.0
 LINE_INTERVAL_S: Final = 1.0
@@ -45,20 +45,20 @@ class Refusals:
     """The receiver's memory of what it refused. One event loop uses it."""
 
     def __init__(self, path: Path, now: Callable[[], int]) -> None:
-        """Take the ring's file, which need not exist, and the wall clock (µs)."""
+        """Take where the ring is kept, by the first receiver in this very file, and the wall clock (µs)."""
         self.counts: Counter[str] = Counter()
         """How often each reason was given since the start."""
-        self._path = path
+        self._path = self._file = path
         self._now = now
         self._ring: deque[dict[str, Any]] = deque(maxlen=KEPT)
         self._changed = False
         self._failing = False
         self._lock: int | None = None
-        self._told_of_other = False
+        self._told_of_others = False
         self._lines = Lines()
 
     async def load(self) -> None:
-        """Read what an earlier process kept, and keep it on, unless another receiver does."""
+        """Read what an earlier process kept, and keep it on."""
         with suppress(OSError):
             await self._own()
 
@@ -112,32 +112,33 @@ class Refusals:
             if not await self._own():
                 self._changed = True
                 return
-            await asyncio.to_thread(write_refusals, self._path, list(self._ring))
+            await asyncio.to_thread(write_refusals, self._file, list(self._ring))
         except OSError as error:
             self._changed = True
             if not self._failing:
-                _log.error("refusals cannot be kept", action="keep_refusals", path=self._path, problem=error.strerror)
+                _log.error("refusals cannot be kept", action="keep_refusals", path=self._file, problem=error.strerror)
             self._failing = True
         else:
             self._failing = False
 
     async def _own(self) -> bool:
-        """Have the file for this receiver alone, with what was kept in it. False while another receiver has it."""
+        """Have a file for this receiver alone, with what was kept in it. False while others have all there can be."""
         if self._lock is not None:
             return True
-        self._lock = await asyncio.to_thread(lock_refusals, self._path)
-        if self._lock is None:
-            if not self._told_of_other:
+        locked = await asyncio.to_thread(lock_refusals, self._path)
+        if locked is None:
+            if not self._told_of_others:
                 _log.warning(
-                    "another receiver keeps its refusals in this file; this one's are only logged. Give each a file"
-                    " of its own by WAKEGATE_REFUSALS_FILE",
+                    "too many receivers keep refusals in this file and beside it; this one's are only logged. Give it"
+                    " a file elsewhere by WAKEGATE_REFUSALS_FILE",
                     action="keep_refusals",
                     path=self._path,
                 )
-            self._told_of_other = True
+            self._told_of_others = True
             return False
+        self._file, self._lock = locked
         with suppress(OSError):
-            kept = await asyncio.to_thread(read_refusals, self._path)
+            kept = await asyncio.to_thread(read_file, self._file)
             self._ring = deque([*kept, *self._ring], maxlen=KEPT)
         return True
 

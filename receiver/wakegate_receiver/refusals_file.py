@@ -1,4 +1,4 @@
-"""The file of refused requests: JSON lines, the oldest first, replaced as a whole."""
+"""The files of refused requests, one for each receiver on them: JSON lines, the oldest first, replaced as a whole."""
 
 import json
 import os
@@ -11,18 +11,31 @@ from wakegate_schema.clock import SECOND
 
 KEPT: Final = 1000
 """How many refusals are kept."""
+MOST: Final = 64
+"""How many receivers can keep theirs beside one another."""
 MAX_LINE: Final = 2_048
 """Bytes of one line; longer ones are not ours."""
 _MODE: Final = 0o660
 
 
 def read_refusals(path: Path) -> list[dict[str, Any]]:
-    """Return the refusals in the file, the oldest first; none when there is no file.
+    """Return what all receivers keep at this path, the oldest first; none when there is no file.
 
     Each has `at` (µs since the Unix epoch), `status` (None when nothing could be answered), `reason`, `bytes`,
     `body_sha256`, `remote`, `registration_id` and `instance_id`, the last five None where unknown. Lines that are
-    not refusals are left out. Raises OSError when the file cannot be read.
+    not refusals are left out. Raises OSError when a file cannot be read.
     """
+    kept = [found for each in places(path) if (found := read_file(each))]
+    return kept[0] if len(kept) == 1 else sorted((entry for one in kept for entry in one), key=_at)
+
+
+def places(path: Path) -> list[Path]:
+    """Return the files that receivers may have: the one of the first of them, and those of others beside it."""
+    return [path, *(path.with_name(f"{path.name}.{number}") for number in range(2, MOST + 1))]
+
+
+def read_file(path: Path) -> list[dict[str, Any]]:
+    """Return what one file holds, as `read_refusals` does."""
     try:
         with open(path, "rb", opener=_opened) as file:
             data = file.read(KEPT * MAX_LINE)
@@ -37,12 +50,22 @@ def write_refusals(path: Path, entries: Iterable[dict[str, Any]]) -> None:
     drafts.replace(path, b"".join(json.dumps(entry).encode() + b"\n" for entry in entries), _MODE)
 
 
-def lock_refusals(path: Path) -> int | None:
-    """Take the sole right to write the file, by a lock on a file beside it (`….lock`, which stays).
+def lock_refusals(path: Path) -> tuple[Path, int] | None:
+    """Take the sole right to write the first file that no other receiver has, by a lock on a file beside it.
 
-    Returns the descriptor that holds it until it is closed, or None while another receiver has it. Raises OSError.
+    Returns that file, and the descriptor that holds its lock (`….lock`, which stays) until it is closed. None while
+    others have all of them. Raises OSError.
     """
-    return lock_files.take(path.with_name(f"{path.name}.lock"), _MODE)
+    for each in places(path):
+        descriptor = lock_files.take(each.with_name(f"{each.name}.lock"), _MODE)
+        if descriptor is not None:
+            return each, descriptor
+    return None
+
+
+def _at(entry: dict[str, Any]) -> int:
+    at: int = entry["at"]
+    return at
 
 
 def _opened(path: str, flags: int) -> int:

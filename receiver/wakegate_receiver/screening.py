@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
+from aiohttp import hdrs
 from multidict import CIMultiDictProxy
 
 from wakegate_receiver.answers import Refused
@@ -27,7 +29,7 @@ def check_target(method: str, target: str, events_path: str) -> None:
     Raises:
         Refused: `wrong_path`, `wrong_method`.
     """
-    if _path(target) != events_path:
+    if target != events_path and _path(target) != events_path:
         raise Refused("wrong_path")
     if method != "POST":
         raise Refused("wrong_method")
@@ -47,18 +49,18 @@ def check_size(target: str, raw: RawHeaders) -> None:
 
 def head_size(raw: RawHeaders) -> int:
     """Return the bytes of a request's headers."""
-    return sum(len(name) + len(value) + _PUNCTUATION for name, value in raw)
+    return sum(map(len, chain.from_iterable(raw))) + _PUNCTUATION * len(raw)
 
 
 def declared_length(headers: CIMultiDictProxy[str]) -> int | None:
     """Return how long the body says it is; None where it says nothing that is a number of at most 19 digits."""
-    digits = headers.get("Content-Length", "").strip()
+    digits = headers.get(hdrs.CONTENT_LENGTH, "").strip()
     return int(digits) if _LENGTH.fullmatch(digits) else None
 
 
 def check_length(headers: CIMultiDictProxy[str], max_bytes: int) -> None:
     """Refuse a body that says it is over the limit. Raises `Refused`: `body_too_large`, `malformed_http`."""
-    if "Content-Length" not in headers:
+    if hdrs.CONTENT_LENGTH not in headers:
         return
     length = declared_length(headers)
     if length is None:
@@ -73,11 +75,9 @@ def check_media(headers: CIMultiDictProxy[str]) -> None:
     Raises:
         Refused: `wrong_content_encoding`, `wrong_content_type`, `wrong_charset`.
     """
-    if any(encoding.strip().lower() != "identity" for encoding in headers.getall("Content-Encoding", ())):
-        raise Refused("wrong_content_encoding")
-    if any(coding.strip().lower() != "chunked" for coding in headers.getall("Transfer-Encoding", ())):
-        raise Refused("wrong_content_encoding")
-    types = headers.getall("Content-Type", ())
+    _check_codings(headers.getall(hdrs.CONTENT_ENCODING, ()), "identity")
+    _check_codings(headers.getall(hdrs.TRANSFER_ENCODING, ()), "chunked")
+    types = headers.getall(hdrs.CONTENT_TYPE, ())
     if len(types) == 1 and types[0] == "application/json":
         return
     found = _MEDIA_TYPE.fullmatch(types[0]) if len(types) == 1 else None
@@ -86,6 +86,11 @@ def check_media(headers: CIMultiDictProxy[str]) -> None:
     for name, value in _PARAMETER.findall(found[2]):
         if name.lower() == "charset" and value.strip('"').lower() != "utf-8":
             raise Refused("wrong_charset")
+
+
+def _check_codings(codings: Sequence[str], only: str) -> None:
+    if codings and any(coding.strip().lower() != only for coding in codings):
+        raise Refused("wrong_content_encoding")
 
 
 def security_headers(raw: RawHeaders) -> SecurityHeaders:
@@ -101,7 +106,7 @@ def wants_continue(headers: CIMultiDictProxy[str], version: tuple[int, int]) -> 
 
     An HTTP/1.0 sender cannot wait for it (RFC 9110, 10.1.1).
     """
-    expectations = headers.getall("Expect", ())
+    expectations = headers.getall(hdrs.EXPECT, ())
     if not expectations or version < (1, 1):
         return False
     if any(expectation.strip().lower() != "100-continue" for expectation in expectations):

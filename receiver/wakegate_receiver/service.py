@@ -1,6 +1,7 @@
 """The receiver as a service: everything opened in order, and closed in the order that keeps its promises."""
 
 import asyncio
+import gc
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -19,14 +20,16 @@ from wakegate_receiver.control_socket import control_socket
 from wakegate_receiver.health import health_routes
 from wakegate_receiver.keyring import Keyring
 from wakegate_receiver.limits import Admission, Failures
-from wakegate_receiver.listener import Listener
+from wakegate_receiver.listener import AT_ONCE, SHARED_AT_ONCE, Listener
 from wakegate_receiver.metrics import MeasuredRecords, Measures, metrics_page
 from wakegate_receiver.passed import sort_out
 from wakegate_receiver.protocol import Server
 from wakegate_receiver.refusals import Case, Refusals
 from wakegate_receiver.serving import serving
+from wakegate_receiver.sharing import Share
 from wakegate_receiver.stopping import Stop, drain, end, leaving_in_time, longest_stop, stop_signals, tidy_seconds
 from wakegate_receiver.tls import server_context
+from wakegate_receiver.webhooks import WebhookConnection
 from wakegate_schema import clock, fault_points
 from wakegate_schema.harness_tables import Harnesses
 from wakegate_schema.passed_sockets import PassedSocket, take_passed_sockets
@@ -38,6 +41,8 @@ from wakegate_schema.store.sqlite.wal import WalWatch
 from wakegate_schema.watchdog import watched
 
 HANDSHAKE_TIMEOUT_S: Final = 5.0
+YOUNG: Final = 10_000
+"""Objects after which the collector looks for cycles among the young ones; requests make none, and many objects."""
 
 _log = structlog.get_logger()
 
@@ -47,7 +52,7 @@ def run(settings: Settings, *, ready: Callable[[str], None] | None = None) -> No
     uvloop.run(serve(settings, ready=ready))
 
 
-async def serve(settings: Settings, *, ready: Callable[[str], None] | None = None) -> None:
+async def serve(settings: Settings, *, ready: Callable[[str], None] | None = None, share: Share | None = None) -> None:
     """Run the receiver until SIGTERM or SIGINT; a second signal stops it without waiting for requests.
 
     Listens on what systemd passed, and tells it when webhooks are taken, how it is, and when it stops.
@@ -55,17 +60,20 @@ async def serve(settings: Settings, *, ready: Callable[[str], None] | None = Non
     Args:
         settings: checked settings.
         ready: told the URL of the events path once webhooks are taken.
+        share: this process's part, where it is one of several.
 
     Raises:
         WakegateError: it cannot start. The message says which setting or file stands in the way.
     """
-    manager, passed = ServiceManager.take(os.environ), take_passed_sockets(os.environ)
+    manager = ServiceManager.take(os.environ)
+    passed = take_passed_sockets(os.environ) if share is None else share.passed()
     with stop_signals() as stop:
         async with (
             leaving_in_time(stop, settings.shutdown_timeout),
-            receiving(settings, stop, passed) as receiver,
+            receiving(settings, stop, passed, share) as receiver,
             watched(manager, receiver.probe, f"taking webhooks at {receiver.url}"),
         ):
+            _spare_collector()
             if ready is not None:
                 ready(receiver.url)
             await stop.asked.wait()
@@ -85,10 +93,12 @@ class Receiver:
 
 
 @asynccontextmanager
-async def receiving(settings: Settings, stop: Stop, passed: Sequence[PassedSocket] = ()) -> AsyncIterator[Receiver]:
+async def receiving(
+    settings: Settings, stop: Stop, passed: Sequence[PassedSocket] = (), share: Share | None = None
+) -> AsyncIterator[Receiver]:
     """Run a receiver in this loop for the length of the block; leaving it stops gracefully.
 
-    What is not among the `passed` sockets it binds itself.
+    What is not among the `passed` sockets it binds itself; as one of several processes only the first one does.
     Whatever can be refused is opened first: files, addresses, the key, then the store. Leaving takes at most
     `settings.shutdown_timeout` seconds, less once `stop.hurried` is set.
     """
@@ -96,7 +106,7 @@ async def receiving(settings: Settings, stop: Stop, passed: Sequence[PassedSocke
     clock.warn_if_set_apart(_log.warning)
     tls = server_context(settings.tls_cert_file, settings.tls_key_file)
     async with AsyncExitStack() as stack:
-        public, control, metrics = _sockets(stack, settings, passed)
+        public, control, metrics = _sockets(stack, settings, passed, leads=share is None or share.leads)
         key = ServiceKey.receiver(settings)
         key.check()
         store = await stack.enter_async_context(await open_store(settings.store, mode="service"))
@@ -111,9 +121,10 @@ async def receiving(settings: Settings, stop: Stop, passed: Sequence[PassedSocke
             most,
             lambda reason, connection: refusals.note(reason, Case(connection.remote)),
         )
-        measures, page = metrics_page(store, refusals.counts, lambda: len(connections), clock.now)
+        tally = None if share is None else share.tally()
+        measures, page = metrics_page(store, refusals.counts, lambda: len(connections), clock.now, tally)
         app = _app(settings, store, keyring, refusals, connections, measures)
-        server = Server(app.handle, connections, refusals.note)
+        server = Server(app.handle, connections, refusals.note, WebhookConnection)
         listener = Listener(
             public,
             server.connection,
@@ -121,18 +132,21 @@ async def receiving(settings: Settings, stop: Stop, passed: Sequence[PassedSocke
             refusals.note,
             tls=tls,
             handshake_timeout=min(HANDSHAKE_TIMEOUT_S, settings.request_timeout),
+            at_once=AT_ONCE if share is None else SHARED_AT_ONCE,
         )
         routes = health_routes(store.probe, lambda: _obstacle(app, listener), store.wal_bytes, store.doubts, page.text)
         tidy = tidy_seconds(settings.shutdown_timeout)
         if metrics is not None:
             await stack.enter_async_context(serving(routes, metrics, tidy))
-        harnesses = Harnesses(settings.config_file, settings.harness)
-        controlled = await stack.enter_async_context(
-            controlling(control, store, harnesses, routes, most_controlling, tidy)
-        )
+        if control is not None:
+            harnesses = Harnesses(settings.config_file, settings.harness)
+            controlled = await stack.enter_async_context(
+                controlling(control, store, harnesses, routes, most_controlling, tidy)
+            )
         periodic = (
-            page.follow(),
+            page.tell() if control is None else page.follow(),
             refusals.keep(),
+            app.give_up_late(),
             watch_silent(connections, settings.request_timeout),
             *([] if settings.store.is_postgresql else [WalWatch(store.take_in_wal).watch()]),
         )
@@ -140,24 +154,29 @@ async def receiving(settings: Settings, stop: Stop, passed: Sequence[PassedSocke
             stack.push_async_callback(end, asyncio.create_task(work))
         listener.start()
         stack.push_async_callback(drain, app, listener, server, connections, settings.shutdown_timeout, stop)
-        stack.callback(controlled.drain)
+        if control is not None:
+            stack.callback(controlled.drain)
         url = f"{'https' if tls else 'http'}://{listener.address}{settings.events_path}"
-        also = {} if settings.metrics_listen is None else {"metrics": str(settings.metrics_listen)}
-        _log.info("listening", action="listening", url=url, control=str(settings.control_address), **also)
+        also = {} if metrics is None else {"metrics": str(settings.metrics_listen)}
+        also |= {} if control is None else {"control": str(settings.control_address)}
+        _log.info("listening", action="listening", url=url, **also)
         yield Receiver(url, refusals, connections, store.probe)
 
 
 def _sockets(
-    stack: AsyncExitStack, settings: Settings, passed: Sequence[PassedSocket]
-) -> tuple[socket.socket, socket.socket, socket.socket | None]:
-    """Return the sockets for webhooks, for harnesses and, where there is one, for metrics, bound and not served yet."""
+    stack: AsyncExitStack, settings: Settings, passed: Sequence[PassedSocket], *, leads: bool
+) -> tuple[socket.socket, socket.socket | None, socket.socket | None]:
+    """Return the sockets for webhooks, for harnesses and, where there is one, for metrics, bound and not served yet.
+
+    Those but the first are None for one of several processes that does not lead them.
+    """
     for each in passed:
         stack.enter_context(each.socket)
     given = sort_out(passed, settings)
-    control = stack.enter_context(control_socket(settings.control_address, given.control))
+    control = stack.enter_context(control_socket(settings.control_address, given.control)) if leads else None
     public = stack.enter_context(given.public or bind(settings.listen))
     metrics = given.metrics
-    if settings.metrics_listen is not None and metrics is None:
+    if settings.metrics_listen is not None and metrics is None and leads:
         metrics = stack.enter_context(bind(settings.metrics_listen, "WAKEGATE_METRICS_LISTEN"))
     return public, control, metrics
 
@@ -181,6 +200,13 @@ def _app(
         clock.now,
         measures.genuine,
     )
+
+
+def _spare_collector() -> None:
+    """Have the collector pass over all that a service holds to its end, and look at the rest less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG)
 
 
 def _obstacle(app: App, listener: Listener) -> str | None:

@@ -2,10 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
-from aiohttp import web
-
 from wakegate_receiver import answers
-from wakegate_receiver.answers import Refused
+from wakegate_receiver.answers import Refused, Reply
 from wakegate_receiver.messages import Message, complete
 from wakegate_schema.records import Binding, Challenge
 from wakegate_schema.signing import SecurityHeaders
@@ -17,7 +15,7 @@ async def answer(
     headers: SecurityHeaders,
     bind: Callable[[Challenge], Awaitable[Binding]],
     at: int,
-) -> web.Response:
+) -> Reply:
     """Bind the challenged instance and return its challenge, exactly as it was sent.
 
     Args:

@@ -16,7 +16,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -96,10 +96,16 @@ def reach(place: str, caller: Caller) -> None:
         time.sleep(_points.reached(place, caller))
 
 
-async def passing(place: str, caller: Caller) -> None:
-    """Say the same in an event loop, which a delay does not hold up."""
-    if _points is not None:
-        await asyncio.sleep(_points.reached(place, caller))
+def passing(place: str, caller: Caller) -> Awaitable[None]:
+    """Say the same in an event loop, which a delay does not hold up; what this returns is awaited at once."""
+    return _NOTHING if _points is None else asyncio.sleep(_points.reached(place, caller))
+
+
+class _Nothing:
+    """Is awaited in no time, and without a coroutine of its own."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
 
 
 class _Points:
@@ -147,4 +153,5 @@ def _append(trace: Path, name: str) -> None:
 _FORM: Final = re.compile(
     r"([a-z_]+\.[a-z_]+:[^=@\s]+)=(?:(kill|raise)|delay:([0-9]{1,4}(?:\.[0-9]{1,3})?))(?:@([1-9][0-9]{0,5}))?"
 )
+_NOTHING: Final = _Nothing()
 _points: _Points | None = None

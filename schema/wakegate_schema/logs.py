@@ -7,6 +7,7 @@ import sqlite3
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, Literal, TextIO
 
 import structlog
@@ -146,14 +147,14 @@ class _Bounded:
         line = ""
         for characters, fields in _SQUEEZES:
             line = self._render(_squeezed(ordered, characters, fields))
-            if len(line.encode("utf-8", "backslashreplace")) < LINE_LIMIT:
+            if (len(line) if line.isascii() else len(line.encode("utf-8", "backslashreplace"))) < LINE_LIMIT:
                 break
         return line
 
 
 def _squeezed(event: EventDict, characters: int, fields: int) -> EventDict:
-    kept = dict(list(event.items())[:fields])
-    squeezed = {_cut(str(key), characters): _plain(value, characters) for key, value in kept.items()}
+    kept = islice(event.items(), fields)
+    squeezed = {_cut(str(key), characters): _plain(value, characters) for key, value in kept}
     if len(event) > fields:
         squeezed["fields_left_out"] = len(event) - fields
     return squeezed
@@ -161,6 +162,8 @@ def _squeezed(event: EventDict, characters: int, fields: int) -> EventDict:
 
 def _plain(value: object, characters: int) -> str | int | float | bool | None:
     """Return the value as JSON has it in one piece; bytes are only counted, because they may be a body."""
+    if type(value) is str:  # nearly all of them
+        return _cut(value, characters)
     if value is None or isinstance(value, bool) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, int) and -_WHOLE_NUMBER_LIMIT < value < _WHOLE_NUMBER_LIMIT:
@@ -193,11 +196,17 @@ def _console_line(event: EventDict) -> str:
 
 def _quoted(value: object) -> str:
     text = str(value)
-    return _escaped(text) if text and not set(text) & set(" ='\"") else f'"{_escaped(text.replace(chr(34), chr(39)))}"'
+    return f'"{_escaped(text.replace(chr(34), chr(39)))}"' if _needs_quotes(text) else _escaped(text)
+
+
+def _needs_quotes(text: str) -> bool:
+    return not text or any(map(text.__contains__, " ='\""))
 
 
 def _escaped(text: str) -> str:
     """Return the text with every character that is not printable written as an escape."""
+    if text.isprintable():
+        return text
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text

@@ -54,10 +54,14 @@ def take_passed_sockets(environ: MutableMapping[str, str]) -> list[PassedSocket]
     numbers = range(FIRST, FIRST + int(count))
     if len(names) != len(numbers):
         names = [_UNNAMED] * len(numbers)
-    return [_taken(number, name or _UNNAMED) for number, name in zip(numbers, names, strict=True)]
+    return [passed_socket(number, name or _UNNAMED) for number, name in zip(numbers, names, strict=True)]
 
 
-def _taken(number: int, name: str) -> PassedSocket:
+def passed_socket(number: int, name: str) -> PassedSocket:
+    """Return the listening socket that a descriptor of this process is, no longer inheritable.
+
+    Raises `PassedSocketUnusable` when it is none. `name` is what errors call it.
+    """
     what = f"passed descriptor {number} ({name})"
     try:
         os.set_inheritable(number, False)

@@ -171,6 +171,9 @@ class Settings(BaseSettings):
     tls_key_file: ExistingSecretPath | None = _setting(
         None, "The certificate's private key, in PEM; needs `tls_cert_file` too.", words="none: plain HTTP"
     )
+    processes: Annotated[int, types.whole_number(1, 64)] = _setting(
+        1, "How many processes the receiver runs as; they share its public socket.", unit="processes"
+    )
     max_body_bytes: Annotated[int, types.whole_number(1024, 1_048_576)] = _setting(
         65_536, "The largest webhook body that is read.", unit="bytes"
     )

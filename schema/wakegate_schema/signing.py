@@ -5,8 +5,8 @@ import hmac
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Generic, Literal, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import Final, Generic, Literal, NamedTuple, Self, TypeVar
 
 from wakegate_schema import ids
 from wakegate_schema.errors import WakegateError
@@ -38,12 +38,15 @@ class SigningSecret:
     """The 32-byte key of one registration; it shows itself only through `reveal` and `key`."""
 
     key: bytes
+    _mac: hmac.HMAC = field(init=False)
+    """Of nothing yet: what every signature begins with."""
 
     def __post_init__(self) -> None:
         if len(self.key) != 32:
             raise MalformedSecret
         if len(set(self.key)) == 1:
             raise MalformedSecret("The signing secret is one byte repeated: generate one.", reason="weak_secret")
+        object.__setattr__(self, "_mac", hmac.new(self.key, digestmod="sha256"))
 
     @classmethod
     def parse(cls, text: str, *, allow_published: bool = False) -> Self:
@@ -70,6 +73,13 @@ class SigningSecret:
         """Return a new secret from the system's randomness."""
         return cls(secrets.token_bytes(32))
 
+    def signature(self, *parts: bytes) -> bytes:
+        """Return the base64 of the HMAC over these parts, one after the other."""
+        mac = self._mac.copy()
+        for part in parts:
+            mac.update(part)
+        return base64.b64encode(mac.digest())
+
     def reveal(self) -> str:
         """Return the secret's text, for sealing and for the provisioning call only."""
         return "whsec_" + base64.b64encode(self.key).decode()
@@ -84,8 +94,7 @@ class SigningSecret:
         return hash(self.key)
 
 
-@dataclass(frozen=True, slots=True)
-class SecurityHeaders:
+class SecurityHeaders(NamedTuple):
     """The three security headers of one delivery, well-formed but not yet verified."""
 
     message_id: str
@@ -122,7 +131,7 @@ def sign(secret: SigningSecret, message_id: str, timestamp_s: int, body: bytes) 
         timestamp_s: the `webhook-timestamp` header, in Unix seconds.
         body: the exact bytes sent.
     """
-    return "v1," + _signature(secret.key, f"{message_id}.{timestamp_s}.".encode(), body).decode()
+    return "v1," + secret.signature(f"{message_id}.{timestamp_s}.".encode(), body).decode()
 
 
 def signed_headers(secrets: Sequence[SigningSecret], message_id: str, timestamp_s: int, body: bytes) -> dict[str, str]:
@@ -144,10 +153,10 @@ def parse_headers(raw: Sequence[tuple[bytes | str, bytes | str]]) -> SecurityHea
         MalformedHeaders: with the reason `missing_…`, `repeated_…` or `malformed_…` and `webhook_id`,
             `webhook_timestamp` or `webhook_signature`.
     """
-    found = [(_bytes(name).lower(), value) for name, value in raw]
-    message_id = _one(found, b"webhook-id")
-    timestamp = _one(found, b"webhook-timestamp")
-    signature = _one(found, b"webhook-signature")
+    names = [name.lower() if type(name) is bytes else _bytes(name).lower() for name, _ in raw]
+    message_id = _one(b"webhook-id", names, raw)
+    timestamp = _one(b"webhook-timestamp", names, raw)
+    signature = _one(b"webhook-signature", names, raw)
     try:
         canonical_id = ids.parse(message_id.decode("latin-1"))
     except ids.MalformedId:
@@ -184,7 +193,7 @@ def verify(
     """
     signer: Verified[K] | None = None
     for key, secret in keys.items():
-        if _signed(secret.key, headers, body) and signer is None:
+        if _signed(secret, headers, body) and signer is None:
             signer = Verified(key)
     if not keys:
         _signed(_STAND_IN, headers, body)
@@ -200,17 +209,13 @@ def fresh(timestamp_s: int, now_s: float) -> bool:
 
 _SECRET: Final = re.compile(r"whsec_[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=")
 _PUBLISHED: Final = bytes(range(32))
-_STAND_IN: Final = secrets.token_bytes(32)
+_STAND_IN: Final = SigningSecret.generate()
 _TIMESTAMP: Final = re.compile(TIMESTAMP_PATTERN.encode())
 _TOKEN: Final = re.compile(rb"(?<![^ ])v1,([A-Za-z0-9+/]{43}=)(?![^ ])")
 
 
-def _signature(key: bytes, prefix: bytes, body: bytes) -> bytes:
-    return base64.b64encode(hmac.digest(key, prefix + body, "sha256"))
-
-
-def _signed(key: bytes, headers: SecurityHeaders, body: bytes) -> bool:
-    expected = _signature(key, headers.prefix, body)
+def _signed(secret: SigningSecret, headers: SecurityHeaders, body: bytes) -> bool:
+    expected = secret.signature(headers.prefix, body)
     right = False
     for candidate in headers.signatures:
         right |= hmac.compare_digest(expected, candidate)
@@ -221,11 +226,11 @@ def _bytes(text: bytes | str) -> bytes:
     return text if isinstance(text, bytes) else text.encode(errors="replace")
 
 
-def _one(found: Sequence[tuple[bytes, bytes | str]], name: bytes) -> bytes:
-    values = [_bytes(value) for header, value in found if header == name]
-    if len(values) == 1:
-        return values[0]
-    problem = "repeated" if values else "missing"
+def _one(name: bytes, names: list[bytes], raw: Sequence[tuple[bytes | str, bytes | str]]) -> bytes:
+    count = names.count(name)
+    if count == 1:
+        return _bytes(raw[names.index(name)][1])
+    problem = "repeated" if count else "missing"
     header = name.decode()
     raise MalformedHeaders(f"The header {header} is {problem}.", reason=f"{problem}_{header.replace('-', '_')}")
 

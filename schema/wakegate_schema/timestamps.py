@@ -1,5 +1,6 @@
 """Times and durations as AAP writes them, read strictly (AAP, conventions)."""
 
+import functools
 import re
 from datetime import date, datetime, timedelta
 from typing import Final
@@ -18,6 +19,7 @@ class MalformedTime(WakegateError):
     reason = "bad_timestamp"
 
 
+@functools.lru_cache(1024)  # an object's times are checked in form first, and read again where they count
 def parse(text: str) -> int:
     """Read an RFC 3339 UTC timestamp.
 

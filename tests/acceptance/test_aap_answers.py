@@ -12,6 +12,7 @@ import pytest
 from support.aap_calls import TRACE, answering, cancel, client, error_body, failing, read, submit
 from support.executions import NOW, an_execution, request_json
 from support.http_servers import http_server
+from support.tables import each_row
 from wakegate_worker.aap import AapClient
 from wakegate_worker.boundary import Close, check
 from wakegate_worker.decisions import (
@@ -31,11 +32,11 @@ async def test_a_refused_credential_is_told_apart(
         assert isinstance(await failing(call, session, provider.url), CredentialRefused)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "problem"),
     [(404, "not_found"), (429, "http_429"), (500, "http_500"), (502, "http_502"), (503, "http_503"), (599, "http_599")],
 )
-@pytest.mark.parametrize("call", [read(), submit()], ids=["read", "submit"])
+@each_row("call", [read(), submit()], ids=["read", "submit"])
 async def test_what_may_pass_is_retried(
     session: aiohttp.ClientSession, call: Callable[[AapClient], Awaitable[object]], status: int, problem: str
 ) -> None:
@@ -72,7 +73,7 @@ async def test_the_providers_own_no_to_a_submission_is_final(
     assert TRACE in str(error)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         b"<html>Bad Request</html>",
@@ -100,8 +101,8 @@ async def test_a_no_that_is_not_about_the_call_is_not_final(session: aiohttp.Cli
         assert isinstance(await failing(submit(), session, provider.url), Unreachable)
 
 
-@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
-@pytest.mark.parametrize("call", [read(), submit(), cancel], ids=["read", "submit", "cancel"])
+@each_row("status", [300, 301, 302, 303, 304, 307, 308])
+@each_row("call", [read(), submit(), cancel], ids=["read", "submit", "cancel"])
 async def test_a_redirect_is_never_followed(
     session: aiohttp.ClientSession, call: Callable[[AapClient], Awaitable[object]], status: int
 ) -> None:
@@ -115,7 +116,7 @@ async def test_a_redirect_is_never_followed(
     assert other.seen == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "seconds"),
     [
         ("0", 0.0),
@@ -147,7 +148,7 @@ def with_decision(**decision: Any) -> dict[str, Any]:
     return request_json(decision=decision)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         b"",
@@ -184,7 +185,7 @@ def with_decision(**decision: Any) -> dict[str, Any]:
     ],
     ids=range(27),
 )
-@pytest.mark.parametrize("call", [read(), submit()], ids=["read", "submit"])
+@each_row("call", [read(), submit()], ids=["read", "submit"])
 async def test_a_success_that_is_no_approval_request_is_invalid(
     session: aiohttp.ClientSession, call: Callable[[AapClient], Awaitable[object]], body: bytes
 ) -> None:
@@ -220,8 +221,8 @@ async def test_a_success_of_the_right_type_in_another_spelling_is_fine(
         assert (await client(session, provider.url).read(an_execution(), 0)).request.status == "approved"
 
 
-@pytest.mark.parametrize("status", [202, 203, 204, 206, 226])
-@pytest.mark.parametrize("call", [read(), submit(), cancel], ids=["read", "submit", "cancel"])
+@each_row("status", [202, 203, 204, 206, 226])
+@each_row("call", [read(), submit(), cancel], ids=["read", "submit", "cancel"])
 async def test_another_success_is_none(
     session: aiohttp.ClientSession, call: Callable[[AapClient], Awaitable[object]], status: int
 ) -> None:

@@ -12,6 +12,7 @@ from aiohttp import web
 from support.aap_calls import TOKEN, answering, cancel, client, error_body, failing, read, submit
 from support.executions import NOW, REQUEST_ID, an_execution, pending_json, request_json, unattached
 from support.http_servers import Handler, http_server
+from support.tables import each_row
 from wakegate_schema import strict_json
 from wakegate_schema.sealing import BearerToken, MalformedCredential
 from wakegate_schema.urls import MalformedUrl
@@ -150,9 +151,7 @@ async def test_a_base_url_that_would_show_the_credential_is_refused(session: aio
         client(session, url)
 
 
-@pytest.mark.parametrize(
-    "token", ["s3cr3t\n", "s3cr3t\r\nX: 1", " s3cr3t", "s3cr3t b", "", "s3cr3t\u00f6", "\ufeffs3cr3t"]
-)
+@each_row("token", ["s3cr3t\n", "s3cr3t\r\nX: 1", " s3cr3t", "s3cr3t b", "", "s3cr3t\u00f6", "\ufeffs3cr3t"])
 def test_a_credential_that_would_change_a_header_is_refused(token: str) -> None:
     with pytest.raises(MalformedCredential) as raised:
         BearerToken(token)

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sqlite3
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from support.desk import Desk, new_id
 from support.disks import small_disk, with_mounts
 from support.ports import free_port
 from support.receivers import stalled
+from support.rooms import on_disk
 from wakegate_receiver.refusals_file import write_refusals
 from wakegate_receiver.service import receiving
 from wakegate_receiver.stopping import Stop
@@ -26,6 +27,13 @@ from wakegate_schema.records import Challenge
 from wakegate_schema.settings import load_settings
 from wakegate_schema.store import Store, open_store
 from wakegate_schema.store.sqlite.connection import WAL_SIZE_LIMIT
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder that the doctor has nothing to say of."""
+    with on_disk() as folder:
+        yield folder
 
 
 def offline(console: Console) -> Diagnosis:

@@ -19,6 +19,7 @@ from support.installed import Installed, installed
 from support.loaded_site import Loaded, service
 from support.machine import WAKEGATE
 from support.ports import free_ports
+from support.rooms import on_disk
 from support.workers import eventually
 from wakegate_console import layout
 from wakegate_console.doctor.probing import load
@@ -30,6 +31,13 @@ PATIENCE_S = 180.0
 """How long the doctor may take on a machine that has other things to do."""
 NOTED = {"keys.separate", "clock.synchronised", "instances.credentials"}
 """What docs/doctor.md says may be noted of an installation that is well, for development on one user."""
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder that the doctor has nothing to say of."""
+    with on_disk() as folder:
+        yield folder
 
 
 async def test_a_healthy_installation_gives_nothing_to_remark_and_no_secret_away(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from support.console import run
 from support.processes import clean_environment
+from support.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ("python", "shell", "node")
@@ -100,7 +101,7 @@ JSON = (
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "expected"),
     [
         (".a.b.0", "1"),

@@ -13,6 +13,7 @@ from support.aap_peer import Peer
 from support.clocks import SetApart
 from support.console import Ran, run
 from support.desk import new_id
+from support.doubtful_tools import GO_ON
 from support.http_servers import http_server
 from support.services import Site, lines_of, site_in
 from support.workers import WorkerDesk, eventually
@@ -165,7 +166,7 @@ async def test_a_probe_is_asked_once_the_worker_of_a_hung_call_is_gone(desk: Wor
 
 
 async def test_a_word_that_comes_after_a_persons_changes_nothing_and_is_shown(desk: WorkerDesk, peer: Peer) -> None:
-    saved = await desk.save(tool="overrun_and_pay_at_the_end")
+    saved = await desk.save(tool="overrun_until_told")
     async with desk.process(**DOUBTFUL):
         await desk.until(saved.execution_id, State.IN_DOUBT)
         shown = (await wakegate(desk.directory, "execution", "show", saved.execution_id)).out
@@ -175,6 +176,7 @@ async def test_a_word_that_comes_after_a_persons_changes_nothing_and_is_shown(de
             "--did-not-happen", "--by", "Ada", "--note", "not in the books",
         )  # fmt: skip
         assert settled.code == 0, settled.err
+        (desk.directory / GO_ON).touch()
         await eventually(lambda: bool(lines_of(desk.logs, "late_word")))
     assert desk.effects == [saved.execution_id]
     (told,) = lines_of(desk.logs, "late_word")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.provider import REFUND, Caller, provider, provider_settings
+from support.tables import each_row
 from wakegate_schema import wire
 
 
@@ -112,7 +113,7 @@ async def test_two_credentials_are_none(caller: Caller, token: str) -> None:
     assert status == 401
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "code", "param"),
     [
         (b"", "not_json", None),

@@ -12,6 +12,7 @@ import pytest
 from support.deliveries import Delivery, Sender, new_id, stamp
 from support.log_lines import captured_log
 from support.receivers import Client, Registered, Running, receiver_in, request_bytes
+from support.tables import each_row
 from wakegate_schema import clock
 from wakegate_schema.records import Instance, RequestIdentity, Suspension
 from wakegate_schema.signing import SigningSecret
@@ -211,7 +212,7 @@ HEADERS: list[tuple[dict[str, str | None], tuple[int, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("headers", "expected"), HEADERS)
+@each_row(("headers", "expected"), HEADERS)
 async def test_a_header_out_of_order_is_refused(
     running: Running, desk: Registered, headers: dict[str, str | None], expected: tuple[int, str]
 ) -> None:
@@ -247,7 +248,7 @@ BODIES: list[tuple[bytes, tuple[int, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "expected"), BODIES)
+@each_row(("body", "expected"), BODIES)
 async def test_a_signed_body_that_selects_no_secret_is_refused(
     running: Running, desk: Registered, body: bytes, expected: tuple[int, str]
 ) -> None:

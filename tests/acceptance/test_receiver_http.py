@@ -12,6 +12,7 @@ import pytest
 from support.deliveries import Delivery
 from support.log_lines import captured_log
 from support.receivers import Client, Registered, Running, receiver_in, request_bytes, stalled, until
+from support.tables import each_row
 
 CANARY = b"CANARY-7f3a"
 START = b"POST /aap/events HTTP/1.1\r\nhost: a\r\n"
@@ -90,7 +91,7 @@ async def test_what_is_not_http_gets_a_constant_400(running: Running, log: io.St
     assert CANARY.decode() not in log.getvalue()
 
 
-@pytest.mark.parametrize("name", ODD)
+@each_row("name", ODD)
 async def test_what_is_odd_but_http_is_refused_as_such(running: Running, name: str) -> None:
     data, status = ODD[name]
     async with Client(running.address) as client:

@@ -14,7 +14,7 @@ import pytest
 from support.deliveries import Sender
 from support.log_lines import captured_log
 from support.receivers import receiver_in, settings_in, until
-from wakegate_receiver import read_refusals
+from wakegate_receiver import read_refusals, refusals_file
 from wakegate_receiver.refusals import Case, Refusals
 from wakegate_schema import clock
 from wakegate_schema.signing import SigningSecret
@@ -66,21 +66,40 @@ async def test_only_the_last_thousand_are_kept(tmp_path: Path) -> None:
     assert refusals.counts == {"not_json": 1500}
 
 
-async def test_two_receivers_on_one_file_do_not_overwrite_each_other(tmp_path: Path, log: io.StringIO) -> None:
+async def test_receivers_on_one_file_have_a_file_each_and_are_read_together(tmp_path: Path) -> None:
     path = tmp_path / "refusals.jsonl"
     first, second = (Refusals(path, clock.now) for _ in range(2))
     for refusals in (first, second):
         await refusals.load()
     first.note("not_json", Case(None))
     second.note("wrong_path", Case(None))
+    first.note("too_large", Case(None))
     for refusals in (first, second, first, second):
         await refusals.flush()
-    assert [entry["reason"] for entry in read_refusals(path)] == ["not_json"]
-    assert log.getvalue().count("another receiver") == 1
+    assert [entry["reason"] for entry in read_refusals(path)] == ["not_json", "wrong_path", "too_large"]
+    for refusals in (first, second):
+        await refusals.close()
+    third = Refusals(path, clock.now)
+    await third.load()
+    assert [entry["reason"] for entry in third.entries()] == ["not_json", "too_large"], "it goes on with the first file"
+    await third.close()
+
+
+async def test_a_receiver_beyond_the_last_file_only_logs(
+    tmp_path: Path, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refusals_file, "MOST", 1)
+    path = tmp_path / "refusals.jsonl"
+    first, second = (Refusals(path, clock.now) for _ in range(2))
+    await first.load()
+    second.note("wrong_path", Case(None))
+    for refusals in (first, second, first, second):
+        await refusals.flush()
+    assert read_refusals(path) == []
+    assert log.getvalue().count("too many receivers") == 1
     await first.close()
-    await second.flush()
-    assert [entry["reason"] for entry in read_refusals(path)] == ["not_json", "wrong_path"], "it goes on with the file"
     await second.close()
+    assert [entry["reason"] for entry in read_refusals(path)] == ["wrong_path"], "there is room for it now"
 
 
 async def test_a_flood_is_told_in_few_lines_that_say_how_many_were_left_out(tmp_path: Path, log: io.StringIO) -> None:

@@ -43,8 +43,8 @@ FAULTS = {
     "its signature is proved": ("wakegate_receiver.notifications", "acknowledge", "before", 0),
     "its transaction begins": ("wakegate_schema.store.verbs.notifications", "record", "before", 0),
     "its row is written": ("wakegate_schema.store.verbs.notifications", "record", "after", 0),
-    "its row is committed": ("wakegate_receiver.answers", "received", "before", 1),
-    "its answer is made": ("wakegate_receiver.answers", "received", "after", 1),
+    "its row is committed": ("wakegate_receiver.webhooks", "_said", "before", 1),
+    "its answer is made": ("wakegate_receiver.webhooks", "_said", "after", 1),
 }
 """Where a receiver dies: at a function of its own, before or after it, and how many rows there are then."""
 PROGRAM = Path(__file__).parents[1] / "support" / "frail_receiver.py"

@@ -16,6 +16,7 @@ from agentapprovalprotocol.testing import BASE_URL, PROVISIONER_TOKEN, FakeProvi
 
 from support.deliveries import Delivery, Sender, new_id
 from support.receivers import Client, Registered, Running, receiver_in, request_bytes
+from support.tables import each_row
 from wakegate_schema import clock
 from wakegate_schema.signing import SigningSecret
 
@@ -115,7 +116,7 @@ def tokens(good: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("number", range(10))
+@each_row("number", range(10))
 async def test_a_right_token_is_found_whatever_stands_beside_it(
     running: Running, desk: Registered, number: int
 ) -> None:
@@ -124,7 +125,7 @@ async def test_a_right_token_is_found_whatever_stands_beside_it(
     assert (await running.post(delivery.with_headers(webhook_signature=header))).status == 204
 
 
-@pytest.mark.parametrize(
+@each_row(
     "header",
     ["v1,AAAA", "v1,", "v1", ",", "v1,A", "v1,!!!!", "v1,=", "v1a", "v1,AAAA,v1,AAAA", " ".join(["v1,x"] * 200)],
 )

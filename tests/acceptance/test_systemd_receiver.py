@@ -91,6 +91,20 @@ def confined(manager: Manager, pid: int) -> None:
     assert Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
 
 
+async def test_several_processes_share_the_sockets_and_are_one_service(site: Site) -> None:
+    manager = site.manager
+    async with manager.running(RECEIVER, watchdog_s=PATIENCE_S / 60, activated=True, WAKEGATE_PROCESSES="2") as service:
+        assert (await site.post()).status == 204
+        await service.until("READY=1")
+        host, port = manager.address
+        assert manager.status == f"STATUS=taking webhooks at http://{host}:{port}/aap/events in 2 processes"
+        await service.until("WATCHDOG=1")
+        confined(manager, service.process.pid)
+        assert await service.stop() == 0
+    assert manager.when("EXTEND_TIMEOUT_USEC=17000000")
+    assert manager.control.is_socket(), "the file is the manager's"
+
+
 async def test_no_connection_is_refused_during_a_restart(site: Site) -> None:
     manager = site.manager
     going, answered = True, 0

@@ -10,6 +10,7 @@ import pytest
 
 from support import driving
 from support.desk import Desk, new_id
+from support.tables import each_row
 from support.ways import Way
 from wakegate_adapter import (
     Adapter,
@@ -100,7 +101,7 @@ async def test_the_same_key_leads_there_also_when_its_instance_is_retired(
         await adapter.suspend(Call("t", {}, instance="refund-desk"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "other",
     [
         Call("u", {"a": 1}, key="k", context={}),
@@ -125,7 +126,7 @@ async def test_one_key_suspended_fifty_times_at_once_is_saved_once(adapter: Adap
     assert sum(ticket.created for ticket in tickets) == 1
 
 
-@pytest.mark.parametrize("number", [1, 1.0, True, 2**53 + 1, 123456789012345678901234567890, -0.0, 0.1])
+@each_row("number", [1, 1.0, True, 2**53 + 1, 123456789012345678901234567890, -0.0, 0.1])
 async def test_numbers_reach_the_record_and_the_harness_exactly(adapter: Adapter, store: Store, number: float) -> None:
     ticket = await adapter.suspend(Call("t", {"n": number}), runs="harness")
     await driving.approve(store, ticket.execution_id)
@@ -179,7 +180,7 @@ async def test_a_resolution_has_the_id_of_its_wake(adapter: Adapter, store: Stor
     assert "denied" in resolution.explanation
 
 
-@pytest.mark.parametrize("execution_id", ["", "run-7", "\ud800", None, 7])
+@each_row("execution_id", ["", "run-7", "\ud800", None, 7])
 async def test_what_is_no_execution_id_is_not_found_at_once(adapter: Adapter, execution_id: Any) -> None:
     for use in (
         adapter.get(execution_id),

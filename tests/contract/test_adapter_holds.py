@@ -11,6 +11,7 @@ import pytest
 
 from support import driving
 from support.desk import approved
+from support.tables import each_row
 from support.ways import Way
 from wakegate_adapter import Adapter, Call, CallRefused, HeldElsewhere, KeyConflict, State, WakegateError
 from wakegate_adapter.callee import run_once
@@ -391,7 +392,7 @@ async def test_a_held_call_that_somebody_else_claims_is_not_run_here(
     assert outcome.state is (State.STARTED if stolen else State.SUCCEEDED)
 
 
-@pytest.mark.parametrize("wait_limit", [0, -1, float("nan"), float("inf")])
+@each_row("wait_limit", [0, -1, float("nan"), float("inf")])
 async def test_a_limit_that_is_no_time_is_refused(adapter: Adapter, store: Store, wait_limit: float) -> None:
     with pytest.raises(CallRefused, match=r"^wait_limit: "):
         await adapter.hold(a_call(), run=print, wait_limit=wait_limit)

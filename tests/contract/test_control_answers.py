@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.tables import each_row
 from wakegate_adapter import (
     Adapter,
     Call,
@@ -138,7 +139,7 @@ NONSENSE: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("said", NONSENSE.values(), ids=NONSENSE.keys())
+@each_row("said", NONSENSE.values(), ids=NONSENSE.keys())
 async def test_nonsense_permits_nothing(said: bytes) -> None:
     async with peer(said) as calls:
         with pytest.raises(ControlUnavailable) as lost:
@@ -242,7 +243,7 @@ async def test_an_event_that_never_ends_is_not_kept_for_ever(part: bytes) -> Non
             await anext(calls.resolutions(""))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "body", "expected", "reason"),
     [
         (404, {"reason": "not_found", "message": "there is no execution"}, NotFound, "not_found"),

@@ -10,6 +10,7 @@ import pytest
 from psycopg.types.numeric import Int8
 
 from support.servers import PostgresServer
+from support.tables import each_row
 from wakegate_schema.store import migrate_store
 from wakegate_schema.store.dialects import POSTGRESQL
 from wakegate_schema.store.queries import load_store
@@ -124,7 +125,7 @@ def scanned(plan: dict[str, Any]) -> Iterator[str]:
 BLOCKS = {name for name in QUERIES if re.match(r"\s*(SELECT|WITH|INSERT|UPDATE|DELETE)", QUERIES[name])}
 
 
-@pytest.mark.parametrize("name", sorted(name for name in BLOCKS if not WHOLE.match(name)))
+@each_row("name", sorted(name for name in BLOCKS if not WHOLE.match(name)))
 def test_no_query_reads_all_that_was_ever_kept(full: "psycopg.Connection[Any]", name: str) -> None:
     try:
         blocks, whole = read(full, QUERIES[name])

@@ -10,6 +10,7 @@ import pytest
 
 from support import driving
 from support.desk import Desk, new_id
+from support.tables import each_row
 from wakegate_schema import clock
 from wakegate_schema.calls import Call, CallRefused, Grant, InstanceUnclear, Scope, StoreCalls, Taken
 from wakegate_schema.records import Outcome
@@ -61,7 +62,7 @@ USES: dict[str, Use] = {
 }
 
 
-@pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
+@each_row("use", USES.values(), ids=USES.keys())
 async def test_anothers_call_is_not_found_in_the_words_of_one_that_is_not_there(
     ours: StoreCalls, theirs: StoreCalls, store: Store, use: Use
 ) -> None:
@@ -230,7 +231,7 @@ async def test_a_place_of_an_older_epoch_is_resumed_no_later_than_that_epoch_rea
         assert execution_id == after
 
 
-@pytest.mark.parametrize("cursor", ["x", "1", "1-", "-1", "0-1", "1-01", "1-1 ", "1-" + "9" * 30])
+@each_row("cursor", ["x", "1", "1-", "-1", "0-1", "1-01", "1-1 ", "1-" + "9" * 30])
 async def test_what_is_no_cursor_is_refused(ours: StoreCalls, cursor: str) -> None:
     with pytest.raises(CallRefused) as refused:
         await anext(ours.resolutions(cursor))
@@ -246,7 +247,7 @@ async def test_a_stream_hears_that_its_store_was_closed(ours: StoreCalls) -> Non
             await waiting
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 3601])
+@each_row("seconds", [0, -1, float("nan"), float("inf"), 3601])
 async def test_a_hold_lasts_a_time_that_can_be_waited_for(ours: StoreCalls, seconds: float) -> None:
     with pytest.raises(CallRefused) as refused:
         await ours.suspend(Call("t", {}), "harness", "none", hold_id="hold", hold_seconds=seconds)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from support.desk import Desk, approved, new_id
+from support.tables import each_row
 from wakegate_schema import clock
 from wakegate_schema.records import Claimed, Closing, Lease, Outcome, RequestIdentity
 from wakegate_schema.states import State
@@ -21,7 +22,7 @@ async def test_the_same_key_and_call_return_the_saved_execution(desk: Desk, stor
     assert again == first
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"tool": "other"},

@@ -13,6 +13,7 @@ import pytest
 from support.raw import Raw, make_schema, open_raw
 from support.raw_records import change, fill, new, taken_to
 from support.refused import REFUSED
+from support.tables import each_row
 from wakegate_schema.states import ARROWS, State
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def databases(tmp_path_factory: pytest.TempPathFactory, postgres_server: "Postgr
     postgres_server.drop_database(name)
 
 
-@pytest.mark.parametrize("rule", REFUSED)
+@each_row("rule", REFUSED)
 def test_both_databases_refuse_by_the_same_rule(databases: Databases, rule: str) -> None:
     said = set()
     for case in REFUSED[rule]:
@@ -168,7 +169,7 @@ WRITTEN = (
 """What triggers write. Of the calls that one statement ends, each database takes its own for the last."""
 
 
-@pytest.mark.parametrize("end", ENDS)
+@each_row("end", ENDS)
 def test_both_databases_write_the_same(databases: Databases, end: str) -> None:
     written, before = [], []
     for raw in databases:

@@ -7,6 +7,7 @@ import pytest
 
 from support.desk import Desk, new_id
 from support.raw import open_raw
+from support.tables import each_row
 from wakegate_schema import clock
 from wakegate_schema.clock import DAY, HOUR, MINUTE
 from wakegate_schema.records import Challenge, Registration
@@ -193,7 +194,7 @@ async def test_a_superseded_secret_is_erased_eight_days_after_its_overlap(desk: 
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         "state = 'verified'",

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from support.desk import Desk, approved, new_id
+from support.tables import each_row
 from wakegate_adapter import Call, CallRefused
 from wakegate_schema import clock
 from wakegate_schema.clock import MINUTE
@@ -34,8 +35,8 @@ EXACT: dict[str, Callable[[Desk, str], Awaitable[object]]] = {
 }
 
 
-@pytest.mark.parametrize("what", EXACT)
-@pytest.mark.parametrize("text", [NUL, HALF], ids=["U+0000", "half a pair"])
+@each_row("what", EXACT)
+@each_row("text", [NUL, HALF], ids=["U+0000", "half a pair"])
 async def test_a_text_that_must_be_exact_is_refused_alone(desk: Desk, what: str, text: str) -> None:
     with pytest.raises(UnstorableValue):
         await EXACT[what](desk, text)
@@ -93,7 +94,7 @@ async def test_a_claims_own_words_are_refused_and_it_can_be_claimed_by_others(de
     assert not await store.begin_submission(Lease(permitted.execution_id, 1), None, now)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes", [{"tool": NUL}, {"key": NUL}, {"reasoning": NUL}, {"group": NUL}, {"instance": NUL}, {"reasoning": HALF}]
 )
 def test_a_harness_is_told_at_the_door(changes: dict[str, Any]) -> None:

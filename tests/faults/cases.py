@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
-from faults.catalogue import points
+from faults.catalogue import PACKAGES, points
 from faults.count import count
 from faults.grounds import FARTHEST, GROUNDS, HOME, Ground, Land, Servers, land
 from faults.processes import Nursery, nursery
@@ -164,12 +164,30 @@ def cases(program: str, action: Action, traced: Traced, ground: Ground) -> list[
 
 
 def spread(program: str, action: Action, traced: Traced) -> list[Case]:
-    """Return a case for every point, each on one of the grounds that have it: a fourth on each, always the same."""
+    """Return a case for every point of a program's share, on one of the grounds that have it, always the same one."""
     everything = [case for ground in GROUNDS for case in cases(program, action, traced, ground)]
     found = []
-    for point in sorted({case.point for case in everything}):
+    for point in sorted(share(program, action)):
         here = [case for case in everything if case.point == point]
         found.append(here[zlib.crc32(f"{program} {action} {point}".encode()) % len(here)])
+    return found
+
+
+def share(program: str, action: Action) -> set[str]:
+    """Return the points that are broken in this program when each is broken once in every way, not in every program.
+
+    Those that several reach, in code that they share, are shared out among them. A transaction that is broken at its
+    beginning leaves what one leaves that is broken before its commit: nothing, so the latter stands for both.
+    """
+    reached = {each: set[str]().union(*(points(each, ground) for ground in GROUNDS)) for each in PACKAGES}
+    found = set()
+    for point in reached[program]:
+        place, _, verb = point.partition(":")
+        if place == "store.begin" and f"store.commit:{verb}" in reached[program]:
+            continue
+        sharers = [each for each in PACKAGES if point in reached[each]]
+        if sharers[zlib.crc32(f"{action} {point}".encode()) % len(sharers)] == program:
+            found.add(point)
     return found
 
 

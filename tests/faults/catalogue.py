@@ -62,6 +62,7 @@ def _waits_for_changes(program: str, ground: Ground) -> bool:
     return program not in STORELESS and not (program == "worker" and ground.queue == "redis")
 
 
+@functools.cache
 def places(program: str) -> set[str]:
     """Return the places in the wrappers that the program goes through, as the calls in the code name them."""
     return {
@@ -84,6 +85,7 @@ def reads(program: str) -> set[str]:
     return _verbs(program, "_reader") | _opening("sqlite")
 
 
+@functools.cache
 def _opening(database: Database) -> set[str]:
     """Return what is read when a store is opened."""
     opens = f"async def open_{database}"
@@ -92,6 +94,7 @@ def _opening(database: Database) -> set[str]:
     return {verb if "." in verb else f"opening.{verb}" for verb in read}
 
 
+@functools.cache
 def files(program: str) -> set[str]:
     """Return the names of the files that the program makes: the store's, where it makes one, and its own."""
     settings = Settings.model_validate({"database": f"sqlite:///{ROOT}/wakegate.db"})
@@ -191,6 +194,7 @@ CALLERS: Final[dict[str, Callable[[str], set[str]]]] = {
 """For each place, on whose behalf a program reaches it."""
 
 
+@functools.cache
 def _verbs(program: str, part: str) -> set[str]:
     """Return the store's verbs that the program uses, of those that go to the writer or to the reader."""
     offered = _offered()
@@ -222,6 +226,7 @@ def _offered() -> dict[str, set[tuple[str, str]]]:
     return direct
 
 
+@functools.cache
 def _migrates(program: str) -> bool:
     """Whether the program opens the store as a service, which makes and migrates it."""
     opened = [

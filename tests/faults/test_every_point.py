@@ -1,7 +1,7 @@
 """Every fault point, in real processes: killed, failing and delayed there, nothing is lost and nothing runs twice.
 
-The cases are spread over the grounds: SQLite and PostgreSQL, the embedded queue and Redis. `make fault-matrix` runs
-every case on each.
+Each point is broken in every way once, in one of the programs that reach it, and on one of the grounds: SQLite and
+PostgreSQL, the embedded queue and Redis. `make fault-matrix` breaks it in every program and on every ground.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from faults.cases import ACTIONS, Action, joined, spread, stage
+from faults.cases import ACTIONS, Action, joined, share, spread, stage
 from faults.catalogue import PACKAGES, points
 from faults.grounds import FARTHEST, GROUNDS, HOME, Ground, Servers
 from faults.matrix import PAGE, listed
@@ -77,12 +77,22 @@ async def test_every_promise_holds_wherever_a_program_breaks(
     traced = joined(program, await traces.of(program, HOME), await traces.of(program, FARTHEST))
     async with stage(servers) as found:
         seen = await found.see(action, spread(program, action, traced))
-    assert {one.case.point for one in seen} == set[str]().union(*(points(program, ground) for ground in GROUNDS))
+    assert {one.case.point for one in seen} == share(program, action)
     assert not [one for one in seen if one.problem], "\n".join(
         json.dumps({"fault": one.case.fault, "on": str(one.case.ground), "problem": one.problem})
         for one in seen
         if one.problem
     )
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_the_shares_are_every_point_but_beginnings_of_what_is_broken_before_its_commit(action: Action) -> None:
+    everywhere = {point for program in PROGRAMS for ground in GROUNDS for point in points(program, ground)}
+    shared = [point for program in PROGRAMS for point in share(program, action)]
+    assert len(shared) == len(set(shared))
+    left = everywhere.difference(shared)
+    assert {point.replace("store.begin:", "store.commit:") for point in left} <= set(shared)
+    assert {point.partition(":")[0] for point in left} == {"store.begin"}
 
 
 def test_the_page_lists_exactly_the_points_there_are_and_no_broken_one() -> None:

@@ -238,7 +238,7 @@ class World:
                 helped = True
                 self.move_clock()
             assert waited < LIMIT_S, "it does not settle"
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(0.03 if waited < 1 else 0.1)
 
     # What is done
 

@@ -13,6 +13,7 @@ from fuzz.mutation import TOKENS, mutations
 from fuzz.targets import LONGEST as LONGEST_BODY
 from fuzz.targets import MESSAGE_ID, TARGETS, bounded, check_json, check_signature
 from support.cpu import TookTooLong, cpu_bound
+from support.tables import each_row
 
 MUTATIONS = 20_000
 EVENT = json.dumps(
@@ -68,13 +69,13 @@ HUGE: Mapping[str, tuple[str, bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@each_row("name", TARGETS)
 def test_every_kept_input_holds(name: str) -> None:
     for data in kept(name).values():
         bounded(TARGETS[name])(data)
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@each_row("name", TARGETS)
 def test_every_mutation_holds(name: str) -> None:
     for data in mutations([*kept(name).values(), *TOKENS], MUTATIONS, seed=1):
         try:
@@ -83,14 +84,14 @@ def test_every_mutation_holds(name: str) -> None:
             pytest.fail(f"{type(error).__name__}: {error} with {data!r}")
 
 
-@pytest.mark.parametrize("name", HUGE)
+@each_row("name", HUGE)
 def test_the_largest_input_takes_bounded_time(name: str) -> None:
     target, data = HUGE[name]
     assert len(data) <= LONGEST_BODY
     bounded(TARGETS[target])(data)
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@each_row("name", TARGETS)
 def test_the_corpus_has_inputs_that_pass_and_inputs_that_are_refused(name: str) -> None:
     results = {TARGETS[name](data) not in (None, False) for data in kept(name).values()}
     assert results == {True, False}

@@ -13,6 +13,7 @@ from wakegate_receiver.keyring import Keyring
 from wakegate_receiver.limits import Admission, Failures
 from wakegate_receiver.protocol import Connection, Server
 from wakegate_receiver.refusals import Case, Refusals
+from wakegate_receiver.webhooks import WebhookConnection
 from wakegate_schema.sealing import Sealer
 from wakegate_schema.store import Store
 
@@ -63,7 +64,7 @@ class Door:
             now,
             lambda _: None,
         )
-        self._server = Server(self._app.handle, self._book, refusals.note)
+        self._server = Server(self._app.handle, self._book, refusals.note, WebhookConnection)
 
     async def post(self, delivery: Delivery) -> int:
         """Send one delivery on a connection of its own and return the answer's status."""

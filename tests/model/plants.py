@@ -72,22 +72,23 @@ def take_ids_for_everybodys(patch: pytest.MonkeyPatch) -> None:
 
 def close_under_any_lease(patch: pytest.MonkeyPatch) -> None:
     """A worker that has lost its lease ends the call all the same."""
-    _change_query(patch, "close_unstarted", "lease_number = :number AND lease_until > :at", "1")
+    _change_query(patch, "close_unstarted", "lease_number = item.number AND lease_until > item.at", "1")
 
 
 def release_under_any_lease(patch: pytest.MonkeyPatch) -> None:
     """A worker that has lost its lease gives back that of another."""
-    _change_query(patch, "lease_release", "lease_number = :number AND lease_until > :at", "1")
+    _change_query(patch, "lease_release", "lease_number = item.number AND lease_until > item.at", "1")
 
 
 def forget_the_hint(patch: pytest.MonkeyPatch) -> None:
     """What came in while a worker looked is forgotten when it gives the lease back."""
-    _change_query(patch, "lease_release", "WHEN due_at >= lease_until THEN", "WHEN 1 = 1 THEN")
+    _change_query(patch, "lease_release", "WHEN execution.due_at >= lease_until THEN", "WHEN 1 = 1 THEN")
 
 
 def forget_the_early_event(patch: pytest.MonkeyPatch) -> None:
     """What came in before the request's id was known is not looked for."""
-    _change_query(patch, "notification_unhandled", "state = 'received'", "state = 'none'")
+    _change_query(patch, "attached_and_notified", "notification.state = 'received'", "notification.state = 'none'")
+    patch.setattr(notifications, "unhandled", lambda *_: False)
 
 
 def prune_the_tombstone(patch: pytest.MonkeyPatch) -> None:
@@ -150,14 +151,14 @@ def compare_no_arguments(patch: pytest.MonkeyPatch) -> None:
 
 def take_the_superseded(patch: pytest.MonkeyPatch) -> None:
     """A registration is taken for ever, though another has taken its place."""
-    real = notifications._speaks_for
+    real = notifications._speaking
 
-    def speaks_for(registration: Row | None, arrival: Arrival) -> bool:
+    def speaking(registration: Row | None, arrival: Arrival) -> Row | None:
         if registration is None:
-            return False
-        return real({**registration, "superseded_until": None}, arrival)  # type: ignore[dict-item]
+            return None
+        return real({**registration, "superseded_until": None}, arrival)
 
-    patch.setattr(notifications, "_speaks_for", speaks_for)
+    patch.setattr(notifications, "_speaking", speaking)
 
 
 PLANTS: dict[Plant, Focus] = {

@@ -10,6 +10,7 @@ from soak import audit, rules
 from soak.clocks import SECOND, Knowledge, Readings
 from soak.effects import Effect
 from soak.records import Case, Records
+from support.tables import each_row
 
 T0 = 1_700_000_000 * SECOND
 """When the soak began, µs."""
@@ -144,7 +145,7 @@ WRONG_CALLS: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize(("says", "case"), WRONG_CALLS.items(), ids=WRONG_CALLS)
+@each_row(("says", "case"), WRONG_CALLS.items(), ids=WRONG_CALLS)
 def test_a_wrong_call_is_found(says: str, case: Case) -> None:
     assert any(says in fault for fault in rules.faults(case, READINGS, KNOWN)), list(
         rules.faults(case, READINGS, KNOWN)
@@ -265,7 +266,7 @@ WRONG_RECORDS: dict[str, Callable[[Records], Records]] = {
 }
 
 
-@pytest.mark.parametrize(("says", "spoil"), WRONG_RECORDS.items(), ids=WRONG_RECORDS)
+@each_row(("says", "spoil"), WRONG_RECORDS.items(), ids=WRONG_RECORDS)
 def test_wrong_records_are_found(says: str, spoil: Callable[[Records], Records]) -> None:
     found = audit.faults(spoil(RECORDS), ANSWERS)
     assert any(says in fault for fault in found), found
@@ -281,9 +282,7 @@ def test_a_service_may_fail_to_start_while_the_store_is_away(gone: str, back: st
     assert audit.faults(replace(RECORDS, events=(full, start, free, ENDED | {"worked": True})), ANSWERS) != []
 
 
-@pytest.mark.parametrize(
-    ("kind", "answer"), [("junk: altered", "204"), ("junk: altered", "500"), ("unknown", "500"), ("real", "502")]
-)
+@each_row(("kind", "answer"), [("junk: altered", "204"), ("junk: altered", "500"), ("unknown", "500"), ("real", "502")])
 def test_a_wrong_answer_is_found(kind: str, answer: str) -> None:
     assert audit.faults(RECORDS, {**ANSWERS, (kind, answer): 1}) != []
 

@@ -39,6 +39,11 @@ class Sender:
         self._webhook = Webhook(secret)
         self.instance_id = instance_id
 
+    @property
+    def secret(self) -> str:
+        """The `whsec_` secret, for a peer that verifies what this signs."""
+        return self._secret
+
     def notification(
         self,
         request_id: str | None = None,

@@ -85,7 +85,7 @@ def sql_writers(column: str) -> set[str]:
     """The named queries that take the column's value from Python."""
     blocks = re.split(r"^-- name: (\w+)$", _sql(), flags=re.MULTILINE)
     pairs = zip(blocks[1::2], blocks[2::2], strict=True)
-    return {name for name, text in pairs if re.search(rf"\b{column} = :|:{column}\b", text)}
+    return {name for name, text in pairs if re.search(rf"\b{column} = (?:item\.|:)|:{column}\b", text)}
 
 
 def _sql() -> str:

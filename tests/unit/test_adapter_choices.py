@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from support.desk import new_id
+from support.tables import each_row
 from wakegate_adapter import CallRefused, InstanceUnclear, NotConfigured
 from wakegate_adapter.callee import check_failures, check_fits
 from wakegate_adapter.location import TOKEN_FILE, Control, find
@@ -92,7 +93,7 @@ def test_a_token_in_the_place_of_its_file_is_refused_and_not_shown() -> None:
     assert "bbbb" not in str(refused.value)
 
 
-@pytest.mark.parametrize("control", ["", "192.0.2.1:80", "127.0.0.1:0", "127.0.0.1:99999", "/" + "x" * 120, "http://x"])
+@each_row("control", ["", "192.0.2.1:80", "127.0.0.1:0", "127.0.0.1:99999", "/" + "x" * 120, "http://x"])
 def test_an_unusable_control_address_is_refused_by_the_variables_name(control: str) -> None:
     with pytest.raises(NotConfigured, match=r"^WAKEGATE_CONTROL: "):
         find(None, {"WAKEGATE_CONTROL": control})
@@ -103,7 +104,7 @@ def test_without_any_word_the_error_says_what_to_set() -> None:
         find(None, {})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "",
@@ -180,7 +181,7 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_saved(argument
     assert refused.value.reason == "arguments_do_not_fit"
 
 
-@pytest.mark.parametrize("failures", [[ValueError], (ValueError("x"),), (KeyboardInterrupt,), ValueError])
+@each_row("failures", [[ValueError], (ValueError("x"),), (KeyboardInterrupt,), ValueError])
 def test_failures_must_be_a_tuple_of_exception_classes(failures: Any) -> None:
     with pytest.raises(CallRefused, match="tuple of exception classes"):
         check_failures(failures)

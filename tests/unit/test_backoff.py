@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.executions import CREATED, DEADLINE, DECIDED, EXPIRES, an_execution, unattached
+from support.tables import each_row
 from wakegate_schema.clock import DAY, HOUR, MINUTE, SECOND
 from wakegate_worker.backoff import (
     APPROVED_CAP_S,
@@ -26,7 +27,7 @@ def most() -> float:
     return 1.0
 
 
-@pytest.mark.parametrize(("tries", "longest"), [(0, 1.0), (1, 2.0), (2, 4.0), (9, 512.0), (10, CAP_S), (10**9, CAP_S)])
+@each_row(("tries", "longest"), [(0, 1.0), (1, 2.0), (2, 4.0), (9, 512.0), (10, CAP_S), (10**9, CAP_S)])
 def test_the_longest_wait_doubles_up_to_a_bound(tries: int, longest: float) -> None:
     assert delay_s(tries, most) == longest
 
@@ -66,7 +67,7 @@ def test_without_a_retry_after_only_the_backoff_counts(asked: float | None) -> N
     assert retry_at(1, CREATED, most, retry_after_s=asked) == CREATED + 2 * SECOND
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("after", "then"),
     [
         (0, MINUTE),
@@ -99,16 +100,14 @@ def test_a_provider_whose_clock_is_ahead_is_looked_at_within_a_minute() -> None:
     assert next_look(execution, "webhook", CREATED - 10 * MINUTE) == CREATED - 9 * MINUTE
 
 
-@pytest.mark.parametrize(
-    ("age", "spacing"), [(0, MINUTE), (4 * MINUTE, MINUTE), (20 * MINUTE, 5 * MINUTE), (3 * HOUR, 15 * MINUTE)]
-)
+@each_row(("age", "spacing"), [(0, MINUTE), (4 * MINUTE, MINUTE), (20 * MINUTE, 5 * MINUTE), (3 * HOUR, 15 * MINUTE)])
 def test_without_a_webhook_an_older_request_is_looked_at_more_rarely(age: int, spacing: int) -> None:
     execution = an_execution(timeout="24h", deadline_at=CREATED + 24 * HOUR)
     assert next_look(execution, "none", CREATED + age) == CREATED + age + spacing
 
 
-@pytest.mark.parametrize("late", [10 * SECOND, MINUTE, HOUR, 7 * DAY])
-@pytest.mark.parametrize("delivery", ["webhook", "none"])
+@each_row("late", [10 * SECOND, MINUTE, HOUR, 7 * DAY])
+@each_row("delivery", ["webhook", "none"])
 def test_past_the_deadline_looking_goes_on(delivery: str, late: int) -> None:
     now = DEADLINE + late
     at = next_look(an_execution(timeout="30m"), "webhook" if delivery == "webhook" else "none", now)

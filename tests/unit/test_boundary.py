@@ -16,6 +16,7 @@ from support.executions import (
     pending_json,
     unattached,
 )
+from support.tables import each_row
 from wakegate_schema import strict_json
 from wakegate_schema.clock import DAY, SECOND
 from wakegate_schema.records import Approval, Closing, Execution, RequestIdentity
@@ -61,7 +62,7 @@ def test_the_identity_to_attach_is_what_the_provider_said() -> None:
     assert identity_of(a_request()) == RequestIdentity(a_request().id, CREATED, DEADLINE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "reason"),
     [
         ({"id": OTHER_ID}, "request_id_differs"),
@@ -89,7 +90,7 @@ def test_an_approval_of_anything_else_is_refused(changes: dict[str, Any], reason
     assert verdict == refused(reason, cancel=reason == "request_id_differs")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("saved", "shown"),
     [
         (b'{"n": 1}', {"n": True}),
@@ -109,7 +110,7 @@ def test_values_that_only_look_alike_are_refused(saved: bytes, shown: dict[str, 
     assert verdict == refused("arguments_differ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("saved", "shown"),
     [
         (b'{"n": 49}', b'{"n": 49.0}'),
@@ -127,7 +128,7 @@ def test_the_same_values_in_another_spelling_permit(saved: bytes, shown: bytes) 
     assert isinstance(check(an_execution(arguments=saved), request, NOW), Permit)
 
 
-@pytest.mark.parametrize(("saved", "shown"), [(None, None), (b"{}", None), (None, {}), (b"{}", {})], ids=repr)
+@each_row(("saved", "shown"), [(None, None), (b"{}", None), (None, {}), (b"{}", {})], ids=repr)
 def test_no_context_and_an_empty_one_are_the_same(saved: bytes | None, shown: dict[str, Any] | None) -> None:
     assert isinstance(check(an_execution(context=saved), a_request(context=shown), NOW), Permit)
 
@@ -152,7 +153,7 @@ def test_a_submission_answered_with_something_else_is_refused_and_cancelled() ->
     assert check(unattached(), pending(arguments={"amount": 1}), NOW) == refused("arguments_differ", cancel=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "reason"),
     [
         ({"digest": b"\0" * 32}, "digest_differs"),
@@ -192,8 +193,8 @@ def test_an_approval_permits_in_its_last_microsecond() -> None:
     assert isinstance(check(an_execution(), a_request(), EXPIRES - 1), Permit)
 
 
-@pytest.mark.parametrize("ahead", [1, 300 * SECOND])
-@pytest.mark.parametrize("status", ["approved", "denied", "expired", "cancelled"])
+@each_row("ahead", [1, 300 * SECOND])
+@each_row("status", ["approved", "denied", "expired", "cancelled"])
 def test_a_decision_a_little_ahead_of_the_clock_is_not_final(ahead: int, status: str) -> None:
     request = a_request() if status == "approved" else decided(status)
     assert check(an_execution(), request, DECIDED - ahead) == NotYet(DECIDED)
@@ -215,7 +216,7 @@ def timed(**times: int) -> ApprovalRequest:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("times", "reason"),
     [
         ({"deadline": DEADLINE + SECOND + 1}, "deadline_too_late"),
@@ -228,7 +229,7 @@ def test_times_that_cannot_be_are_refused(times: dict[str, int], reason: str) ->
     assert check(unattached(), timed(**times), NOW) == refused(reason)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "times",
     [
         {"deadline": DEADLINE + SECOND},
@@ -290,7 +291,7 @@ def test_the_same_approval_read_again_permits() -> None:
     assert check(seen(), a_request(decision=approval(note="again")), NOW) == Permit(Approval(DECIDED, EXPIRES, "again"))
 
 
-@pytest.mark.parametrize("moved", [1, -1, SECOND, DAY, -SECOND])
+@each_row("moved", [1, -1, SECOND, DAY, -SECOND])
 def test_reading_again_never_moves_the_end_of_an_approval(moved: int) -> None:
     request = a_request(decision=approval(expires_at=render(EXPIRES + moved)))
     assert check(seen(), request, NOW) == refused("decision_differs")

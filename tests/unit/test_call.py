@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.tables import each_row
 from wakegate_adapter import Call, CallRefused
 from wakegate_schema import strict_json
 from wakegate_schema.calls.call import ARGUMENTS_LIMIT, CONTEXT_LIMIT, REASONING_LIMIT
@@ -109,7 +110,7 @@ def test_no_context_and_an_empty_context_are_told_apart() -> None:
     assert Call("t", {}, context={}).context_json == b"{}"
 
 
-@pytest.mark.parametrize("number", [0, 1, -1, 2**53 + 1, 10**29 + 7, -(10**29), 1.0, 0.1, 1e300, 5e-324, -0.0, 1e22])
+@each_row("number", [0, 1, -1, 2**53 + 1, 10**29 + 7, -(10**29), 1.0, 0.1, 1e300, 5e-324, -0.0, 1e22])
 def test_a_number_survives_exactly(number: float) -> None:
     saved = Call("t", {"n": number}).arguments_json
     back = json.loads(saved)["n"]
@@ -127,7 +128,7 @@ def test_what_the_standard_library_writes_as_plain_json_is_taken_as_such() -> No
     assert Call("t", arguments).arguments_json == b'{"t":[1,2],"o":{"a":1},"c":"red","s":3}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "path", "reason"),
     [
         ({"items": [0, 1, 2, {"price": float("nan")}]}, "arguments.items[3].price", "non_finite_number"),
@@ -159,7 +160,7 @@ def test_what_is_not_json_is_refused_where_it_stands(arguments: dict[Any, Any], 
     assert str(refused.value).startswith(path)
 
 
-@pytest.mark.parametrize("arguments", [None, [], "{}", 1, ()])
+@each_row("arguments", [None, [], "{}", 1, ()])
 def test_arguments_that_are_no_object_are_refused(arguments: Any) -> None:
     with pytest.raises(CallRefused, match=r"^arguments: it must be a dict$"):
         Call("t", arguments)
@@ -207,7 +208,7 @@ def test_each_part_is_taken_up_to_its_size_and_refused_beyond(
         make("é" * ((limit - around) // 2 + 1))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "value"),
     [
         ("tool", ""),

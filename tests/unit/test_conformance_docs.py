@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-import pytest
+from support.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
@@ -42,7 +42,7 @@ def conformance_tests() -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
     }
 
 
-@pytest.mark.parametrize(("part", "count"), PARTS.items())
+@each_row(("part", "count"), PARTS.items())
 def test_every_number_is_there_once(part: str, count: int) -> None:
     assert [number for number, _ in rows(part)] == list(range(1, count + 1))
 

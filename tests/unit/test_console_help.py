@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import pytest
 
+from support.tables import each_row
 from wakegate_console.cli import ENTRIES, wakegate
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -69,16 +69,14 @@ def test_the_root_options_are_documented() -> None:
         assert f"`{option}" in head
 
 
-@pytest.mark.parametrize("name", sorted(ENTRIES))
+@each_row("name", sorted(ENTRIES))
 def test_a_commands_line_in_the_help_is_its_own_summary(name: str) -> None:
     command = wakegate.get_command(click.Context(wakegate), name)
     assert command is not None
     assert ENTRIES[name].summary == command.get_short_help_str(100)
 
 
-@pytest.mark.parametrize(
-    ("name", "command"), list(commands()), ids=lambda value: value if isinstance(value, str) else ""
-)
+@each_row(("name", "command"), list(commands()), ids=lambda value: value if isinstance(value, str) else "")
 def test_every_option_says_what_it_does(name: str, command: click.Command) -> None:
     assert command.help
     for parameter in command.params:

@@ -1,7 +1,6 @@
 """Tables: as wide as what is in them, and on a terminal no wider than it."""
 
-import pytest
-
+from support.tables import each_row
 from wakegate_console.screen import Screen
 from wakegate_console.table import Column, Layout, Row
 
@@ -46,7 +45,7 @@ def test_another_day_is_a_date() -> None:
     assert "2026-11-30" in drawn([row()], Screen(100, "2026-12-01"))[1]
 
 
-@pytest.mark.parametrize("width", [60, 72, 80, 132])
+@each_row("width", [60, 72, 80, 132])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     rows = [row(key="k" * 255, reason="credential_of_another_provider"), row(instance="i" * 90, problem="p" * 99)]
     assert all(len(line) <= width for line in drawn(rows, Screen(width, "2026-11-30")))

@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-import pytest
-
+from support.tables import each_row
 from wakegate_receiver.binding import CONTROL_CONNECTIONS
 from wakegate_receiver.control import app, openapi, parameters, places, requests, sending, stream, verbs, visits
 from wakegate_receiver.control.answers import ANSWERS, ControlRefused, raw_refusal, refusal
@@ -80,7 +79,7 @@ def test_a_claim_can_be_refused_for_every_state_that_permits_none() -> None:
     }
 
 
-@pytest.mark.parametrize("reason", ANSWERS)
+@each_row("reason", ANSWERS)
 def test_every_refusal_has_the_one_shape(reason: str) -> None:
     answer, row = refusal(ControlRefused(reason)), ANSWERS[reason]
     assert answer.status == row.status
@@ -91,7 +90,7 @@ def test_every_refusal_has_the_one_shape(reason: str) -> None:
     assert raw_refusal(reason).endswith(answer.body)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "reason", "told"),
     [
         (StoreUnavailable("/var/lib/secret cannot be written", reason="disk_full"), "store_unavailable", False),

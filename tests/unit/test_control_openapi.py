@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from jsonschema_rs import Draft202012Validator
 
+from support.tables import each_row
 from wakegate_receiver.control import openapi, shapes
 from wakegate_receiver.control.answers import ANSWERS, ControlRefused, refusal
 from wakegate_receiver.control.requests import SuspendRequest, read
@@ -54,7 +54,7 @@ def test_every_status_that_a_verb_can_answer_is_described() -> None:
         assert set(map(int, responses)) == expected
 
 
-@pytest.mark.parametrize("reason", ANSWERS)
+@each_row("reason", ANSWERS)
 def test_every_refusal_is_as_described(reason: str) -> None:
     described = DOCUMENT["components"]["responses"][f"refused-{ANSWERS[reason].status}"]
     schema = described["content"]["application/json"]["schema"] | {"components": DOCUMENT["components"]}
@@ -65,7 +65,7 @@ def test_every_refusal_is_as_described(reason: str) -> None:
     assert wanted <= set(answer.headers)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "good"),
     [
         ({}, True),

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
+from support.tables import each_row
 from wakegate_console.doctor import (
     certificates,
     clock,
@@ -71,7 +70,7 @@ def test_every_check_stands_under_its_area() -> None:
 JUDGED = [check for check in CHECKS if check.name != settings.LOAD]
 
 
-@pytest.mark.parametrize("check", JUDGED, ids=lambda each: each.name)
+@each_row("check", JUDGED, ids=lambda each: each.name)
 def test_every_verdict_of_a_check_is_explained_and_none_that_it_cannot_give(check: Check) -> None:
     module = work if check in work.CHECKS else AREAS[check.name.partition(".")[0]]
     (text,) = [f"{told}" for name, _, told in ROWS if name == check.name]

@@ -10,6 +10,7 @@ from cryptography.fernet import Fernet
 
 from support.desk import new_id
 from support.executions import INSTANCE_ID, PROVIDER
+from support.tables import each_row
 from wakegate_console.doctor import certificates, clock, instances, keys, provider, public_url, store, users, work
 from wakegate_console.doctor.access import ENTER, READ, WRITE, User
 from wakegate_console.doctor.asking import Asked, Health
@@ -38,7 +39,7 @@ def in_words(said: Iterable[Said]) -> str:
     return "\n".join(f"{each.what} → {each.do}" for each in said)
 
 
-@pytest.mark.parametrize(("skew_s", "verdict"), [(0, "ok"), (5, "ok"), (-5, "ok"), (6, "warning"), (-6, "warning"),
+@each_row(("skew_s", "verdict"), [(0, "ok"), (5, "ok"), (-5, "ok"), (6, "warning"), (-6, "warning"),
                                                  (60, "warning"), (61, "problem"), (-4000, "problem")])  # fmt: skip
 def test_skew(skew_s: int, verdict: str) -> None:
     said = clock.judge_skew(PROVIDER, skew_s * SECOND)
@@ -47,20 +48,20 @@ def test_skew(skew_s: int, verdict: str) -> None:
         assert ("behind" in said.what) == (skew_s > 0)
 
 
-@pytest.mark.parametrize(("highest", "verdict"), [(0, "ok"), (NOW, "ok"), (NOW + 5 * SECOND, "ok"),
+@each_row(("highest", "verdict"), [(0, "ok"), (NOW, "ok"), (NOW + 5 * SECOND, "ok"),
                                                   (NOW + 6 * SECOND, "problem")])  # fmt: skip
 def test_marks(highest: int, verdict: str) -> None:
     assert clock.judge_mark("host", NOW, highest).verdict == verdict
 
 
-@pytest.mark.parametrize(("free", "files", "verdict"), [(2 << 30, 9, "ok"), (2 << 30, None, "ok"),
+@each_row(("free", "files", "verdict"), [(2 << 30, 9, "ok"), (2 << 30, None, "ok"),
                                                         (1 << 29, 9, "warning"), (1 << 20, 9, "problem"),
                                                         (2 << 30, 0, "problem")])  # fmt: skip
 def test_room(free: int, files: int | None, verdict: str) -> None:
     assert store.judge_room(free, files, Path("/somewhere")).verdict == verdict
 
 
-@pytest.mark.parametrize(("applied", "verdict"), [({1, 2, 3}, "ok"), ({1, 2}, "problem"), ({1, 2, 3, 4}, "note"),
+@each_row(("applied", "verdict"), [({1, 2, 3}, "ok"), ({1, 2}, "problem"), ({1, 2, 3, 4}, "note"),
                                                   (set(), "problem")])  # fmt: skip
 def test_migrations(applied: set[int], verdict: str) -> None:
     for by_themselves in (True, False):
@@ -74,7 +75,7 @@ def test_a_migration_that_shuts_this_program_out() -> None:
     assert (said.verdict, said.do) == ("problem", "upgrade this one")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seen", "due", "verdict", "words"),
     [
         ([], {}, "warning", "never was a sign"),
@@ -92,7 +93,7 @@ def test_workers(seen: list[int], due: dict[str, int], verdict: str, words: str)
     assert words in said.what
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("health", "wanted", "verdict"),
     [
         (Health(ready=True), True, "ok"),
@@ -113,7 +114,7 @@ def test_refusals(recent: dict[str, int], verdict: str) -> None:
     assert worst(work.judge_refusals(recent)) == verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "verdict"),
     [
         (Asked(PROVIDER, "desk", status=404, code="not_found"), "ok"),
@@ -129,7 +130,7 @@ def test_reach(asked: Asked, verdict: str) -> None:
     assert provider.judge_reach(asked).verdict == verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "verdict"),
     [
         (Asked(PROVIDER, "desk", status=404, code="not_found"), "ok"),
@@ -149,7 +150,7 @@ def test_credentials(asked: Asked, verdict: str) -> None:
     assert worst(provider.judge_credential(asked)) == verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("certificate", "verdict"),
     [
         (Certificate(NOW + 90 * DAY), "ok"),
@@ -165,7 +166,7 @@ def test_certificates(certificate: Certificate, verdict: str) -> None:
     assert certificates.judge(certificate, "host", NOW).verdict == verdict
 
 
-@pytest.mark.parametrize(("left", "verdict"), [(None, "note"), (-1, "problem"), (0, "problem"), (6 * DAY, "warning"),
+@each_row(("left", "verdict"), [(None, "note"), (-1, "problem"), (0, "problem"), (6 * DAY, "warning"),
                                                (7 * DAY, "ok")])  # fmt: skip
 def test_expiry(left: int | None, verdict: str) -> None:
     ends = None if left is None else NOW + left
@@ -173,7 +174,7 @@ def test_expiry(left: int | None, verdict: str) -> None:
     assert instances.judge_expiry(instance, NOW).verdict == verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "replacing", "until", "verdict"),
     [
         ("verified", False, None, "silent"),
@@ -189,7 +190,7 @@ def test_rotations(state: str, replacing: bool, until: int | None, verdict: str)
     assert worst(instances.judge_rotation(registration, NOW)) == verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "provider", "verdict"),
     [
         ("https://a.example/aap/events", PROVIDER, "ok"),
@@ -210,7 +211,7 @@ def test_forms(url: str, provider: str, verdict: str) -> None:
 RIGHT = Reply(status=200, challenged=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("public", "local", "signed", "verdict", "words"),
     [
         (RIGHT, RIGHT, True, "ok", "answers a signed message rightly"),
@@ -282,7 +283,7 @@ def test_the_message_is_a_verification_written_as_no_library_does() -> None:
     assert strict_json.dumps(strict_json.parse(body)) != body
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "uid", "gid", "verdict"),
     [
         (0o2770, 1, 9, "ok"),
@@ -298,7 +299,7 @@ def test_folders(mode: int, uid: int, gid: int, verdict: str) -> None:
     assert worst(users.judge_folder(Path("/somewhere"), status, two_users())) == verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "uid", "gid", "locked_out"),
     [
         (0o660, 1, 9, []),
@@ -315,7 +316,7 @@ def test_files(mode: int, uid: int, gid: int, locked_out: list[str]) -> None:
     assert ("used by everybody" in in_words(said)) == bool(mode & 0o007)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("user", "wanted", "may"),
     [
         (User(0, frozenset()), READ | WRITE | ENTER, True),
@@ -333,7 +334,7 @@ def test_access(user: User, wanted: int, may: bool) -> None:
 NEWEST, OLDER, STRANGE = (Fernet(Fernet.generate_key()) for _ in range(3))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sealed_under", "verdict", "words"),
     [
         ([], "ok", "nothing is sealed"),
@@ -350,7 +351,7 @@ def test_opening(sealed_under: list[Fernet], verdict: str, words: str) -> None:
     assert words in said.what
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (119, "119 s"), (600, "10 min"), (3 * 3600, "3 h"),
+@each_row(("seconds", "text"), [(0, "0 s"), (119, "119 s"), (600, "10 min"), (3 * 3600, "3 h"),
                                                (5 * 86_400, "5 days")])  # fmt: skip
 def test_lengths_of_time(seconds: int, text: str) -> None:
     assert lasted(seconds) == text

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from support.tables import each_row
 from wakegate_console.doctor import postgresql, queue
 from wakegate_console.doctor.redis_look import Pool
 from wakegate_console.doctor.server_look import Standby
@@ -15,7 +16,7 @@ MASTER = {"redis_version": "7.2.4", "role": "master", "cluster_enabled": 0}
 MIB = 1 << 20
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "found"),
     [("/var/run", "socket"), ("", "socket"), ("@abstract", "socket"), ("127.0.0.1", "loopback"), ("::1", "loopback"),
      ("localhost", "loopback"), ("10.0.0.1", "network"), ("db.example", "network")],
@@ -39,7 +40,7 @@ def test_a_role(lacking: list[str], superuser: bool, verdict: str) -> None:
     assert all(each in said.what for each in lacking)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wanted", "found", "sees", "verdict"),
     [
         ("", [], True, "note"),
@@ -68,7 +69,7 @@ def test_connections(used: int, verdict: str) -> None:
     assert postgresql.judge_connections(used, 100).verdict == verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("where", "encrypted", "verdict"),
     [("socket", False, "ok"), ("loopback", False, "ok"), ("network", False, "warning"), ("network", True, "ok")],
 )
@@ -76,7 +77,7 @@ def test_tls_to_postgresql(where: Way, encrypted: bool, verdict: str) -> None:
     assert postgresql.judge_tls(where, encrypted=encrypted).verdict == verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("skew", "blur", "verdict"),
     [(0, 0, "ok"), (6 * SECOND, 0, "warning"), (-6 * SECOND, 0, "warning"), (6 * SECOND, 2 * SECOND, "ok"),
      (61 * SECOND, 0, "problem")],
@@ -85,7 +86,7 @@ def test_the_servers_clock(skew: int, blur: int, verdict: str) -> None:
     assert postgresql.judge_skew(skew, blur).verdict == verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "verdict"),
     [
         ({}, "ok"),
@@ -102,7 +103,7 @@ def test_a_redis_that_may_not_be_asked() -> None:
     assert queue.judge_server({}).verdict == "note"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("where", "password", "verdict"),
     [("network", False, "warning"), ("network", True, "ok"), ("socket", False, "ok"), ("loopback", False, "ok")],
 )
@@ -110,7 +111,7 @@ def test_a_login(where: Way, password: bool, verdict: str) -> None:
     assert queue.judge_login(where, password=password).verdict == verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("where", "encrypted", "password", "verdict"),
     [("network", False, False, "note"), ("network", False, True, "warning"), ("network", True, True, "ok"),
      ("socket", False, True, "ok")],
@@ -119,7 +120,7 @@ def test_tls_to_redis(where: Way, encrypted: bool, password: bool, verdict: str)
     assert queue.judge_tls(where, encrypted=encrypted, password=password).verdict == verdict
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("most", "used", "policy", "verdict", "words"),
     [
         (0, 5 * MIB, "noeviction", "ok", "no limit"),
@@ -134,7 +135,7 @@ def test_memory(most: int, used: int, policy: str, verdict: str, words: str) -> 
     assert words in said.what
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pool", "own", "verdict"),
     [(Pool(1, 0), True, "ok"), (Pool(0, 0), True, "note"), (Pool(0, 3), False, "warning"), (Pool(2, 3), True, "note"),
      (Pool(1, 1), False, "ok")],

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
+from support.tables import each_row
 from wakegate_schema.errors import WakegateError
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +52,6 @@ def test_every_reason_an_error_is_raised_with_is_documented() -> None:
     assert {reason for reason in found if f"`{reason}`" not in PAGES} == set()
 
 
-@pytest.mark.parametrize("row", re.findall(r"^\| `([a-z_]+)` \|", PAGE, flags=re.MULTILINE))
+@each_row("row", re.findall(r"^\| `([a-z_]+)` \|", PAGE, flags=re.MULTILINE))
 def test_nothing_on_the_page_is_gone(row: str) -> None:
     assert row in {each.reason for each in classes()} | literals()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.tables import each_row
 from wakegate_schema import fault_points
 from wakegate_schema.fault_points import TEST_FAULT, TEST_FAULT_TRACE, Fault, FaultMalformed, InjectedFault
 from wakegate_schema.store.verbs import notifications
@@ -29,7 +30,7 @@ class Warnings:
         self.lines.append({"event": event, **fields})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "fault"),
     [
         ("store.commit:attempts.start=kill", Fault("store.commit:attempts.start", "kill")),
@@ -42,7 +43,7 @@ def test_an_arming_is_read(text: str, fault: Fault) -> None:
     assert fault_points.parse(text) == fault
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "", "kill", "store.begin:record", "store.begin:record=", "store.begin:record=die", "store.begin=kill",

@@ -4,9 +4,8 @@ import inspect
 import re
 from pathlib import Path
 
-import pytest
-
 import wakegate_adapter
+from support.tables import each_row
 from wakegate_adapter import (
     adapter,
     callee,
@@ -73,7 +72,7 @@ def test_every_reason_is_documented() -> None:
     assert {word for word in raised - NEVER_SEEN - {"wakegate"} if f"`{word}`" not in TEXT} == set()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limit", "words"),
     [
         (call.ARGUMENTS_LIMIT, "256 KiB of JSON"),

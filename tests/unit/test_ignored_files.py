@@ -3,8 +3,7 @@
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-import pytest
-
+from support.tables import each_row
 from wakegate_schema.settings import Settings
 
 PATTERNS = (Path(__file__).parents[2] / ".gitignore").read_text(encoding="utf-8").split()
@@ -18,6 +17,6 @@ def made() -> set[str]:
     return names | databases | {"wakegate.sock.lock", "wakegate.toml"}
 
 
-@pytest.mark.parametrize("name", sorted(made()))
+@each_row("name", sorted(made()))
 def test_it_is_ignored(name: str) -> None:
     assert any(fnmatchcase(name, pattern.lstrip("/")) for pattern in PATTERNS)

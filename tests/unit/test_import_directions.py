@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-import pytest
+from support.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 PARTIES = ("schema", "receiver", "worker", "adapter", "provider", "console")
@@ -25,7 +25,7 @@ def imported_parties(party: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("party", PARTIES)
+@each_row("party", PARTIES)
 def test_a_party_imports_only_the_schema_and_itself(party: str) -> None:
     allowed = set(PARTIES) if party == "console" else {party, "schema"}
     assert imported_parties(party) <= allowed

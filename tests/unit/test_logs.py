@@ -13,6 +13,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.tables import each_row
 from wakegate_schema import logs
 from wakegate_schema.errors import WakegateError
 
@@ -114,8 +115,8 @@ def test_every_line_is_one_bounded_line(log_format: str, event: str, fields: dic
     assert stream.getvalue()[:-1].isprintable()
 
 
-@pytest.mark.parametrize("log_format", ["json", "console"])
-@pytest.mark.parametrize("filling", ["x", "\n", "\U0001f600", "\U000e0001", '"'])
+@each_row("log_format", ["json", "console"])
+@each_row("filling", ["x", "\n", "\U0001f600", "\U000e0001", '"'])
 def test_a_line_is_never_over_its_limit(log_format: str, filling: str) -> None:
     stream = start(log_format)
     long = filling * 50_000

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
 from standardwebhooks import Webhook
 
+from support.tables import each_row
 from wakegate_console.explanation import OTHER, OTHER_TEXT
 from wakegate_console.near_misses import STALE_S, WORDS, NearMiss, Sent, near_misses
 from wakegate_schema.signing import SigningSecret
@@ -109,12 +109,12 @@ def test_every_word_has_a_sender_that_goes_wrong_so() -> None:
     assert WAYS.keys() == WORDS.keys()
 
 
-@pytest.mark.parametrize("word", WAYS)
+@each_row("word", WAYS)
 def test_the_way_is_recognised_and_no_other(word: str) -> None:
     assert said(WAYS[word]) == [(word,)]
 
 
-@pytest.mark.parametrize("name", VECTOR["refused_bodies"])
+@each_row("name", VECTOR["refused_bodies"])
 def test_the_published_example_rewritten_is_recognised(name: str) -> None:
     secret = SigningSecret.parse(VECTOR["secret"], allow_published=True)
     message_id, timestamp, signature = (VECTOR[f"webhook-{part}"].encode() for part in ("id", "timestamp", "signature"))
@@ -136,7 +136,7 @@ def test_a_right_signature_is_no_near_miss() -> None:
     assert said(Sent(name.encode(), AT.encode(), signature.encode(), BODY)) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sent",
     [
         signed(key=bytes(range(32))),

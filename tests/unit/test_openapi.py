@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from jsonschema_rs import Draft202012Validator
 
+from support.tables import each_row
 from wakegate_receiver import openapi
-from wakegate_receiver.answers import ANSWERS, received, refusal
+from wakegate_receiver.answers import ANSWERS, RECEIVED, refusal
 from wakegate_schema import strict_json
 from wakegate_schema.wire import MalformedObject, ResolvedEvent, VerificationEvent, WireModel, parse_object
 
@@ -74,7 +74,7 @@ def _body(reason: str) -> str:
     return body.decode()
 
 
-@pytest.mark.parametrize("reason", [reason for reason, answer in ANSWERS.items() if answer.status is not None])
+@each_row("reason", [reason for reason, answer in ANSWERS.items() if answer.status is not None])
 def test_every_answer_is_as_described(reason: str) -> None:
     answer = refusal(reason)
     described = resolved(POST["responses"][str(answer.status)])
@@ -84,7 +84,7 @@ def test_every_answer_is_as_described(reason: str) -> None:
 
 
 def test_an_acknowledgement_has_no_body() -> None:
-    assert received().status == 204
+    assert (RECEIVED.status, RECEIVED.body) == (204, b"")
     assert "content" not in resolved(POST["responses"]["204"])
 
 
@@ -99,8 +99,8 @@ def test_both_webhooks_have_the_answers_of_the_path() -> None:
     assert dict(sorted(answers.items())) == POST["responses"]
 
 
-@pytest.mark.parametrize("event", [EVENT, CHALLENGE])
-@pytest.mark.parametrize(
+@each_row("event", [EVENT, CHALLENGE])
+@each_row(
     ("field", "value"),
     [
         (None, None),

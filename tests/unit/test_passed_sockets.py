@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.tables import each_row
 from wakegate_receiver.passed import sort_out
 from wakegate_schema import passed_sockets
 from wakegate_schema.addresses import Address
@@ -88,7 +89,7 @@ def test_what_is_no_socket_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     os.close(writing)
 
 
-@pytest.mark.parametrize("count", ["", "two", "-1", "99999"])
+@each_row("count", ["", "two", "-1", "99999"])
 def test_a_number_of_sockets_that_is_none_is_refused(count: str) -> None:
     with pytest.raises(PassedSocketUnusable, match="LISTEN_FDS"):
         take_passed_sockets({"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": count})

@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.tables import each_row
 from wakegate_provider.policy import DEFAULT_APPROVAL_TTL, Policy, PolicyError, Rule, load_policy, parse_policy
 from wakegate_schema.clock import MINUTE, SECOND
 
@@ -66,7 +67,7 @@ def test_an_empty_file_asks_about_every_call() -> None:
     assert parse_policy("", "p").rule_for("anything").decision == "ask"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "says"),
     [
         ("[[rule]", "is not TOML"),

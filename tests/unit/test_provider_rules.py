@@ -3,8 +3,7 @@
 from datetime import UTC, datetime
 from email.utils import format_datetime
 
-import pytest
-
+from support.tables import each_row
 from wakegate_provider.decisions import approval, overdue, planned_outcome, refusal
 from wakegate_provider.delivery import MAX_DELAY, retry_at
 from wakegate_provider.model import StoredRequest
@@ -83,7 +82,7 @@ def test_a_request_s_repr_shows_neither_arguments_nor_note() -> None:
     assert "private" not in shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("attempts", "seconds"), [(1, 0.2), (2, 0.5), (3, 1.0), (4, 2.0), (5, 4.0), (11, 256.0), (12, 300.0), (5000, 300.0)]
 )
 def test_the_delay_grows_to_five_minutes(attempts: int, seconds: float) -> None:
@@ -104,9 +103,7 @@ def test_retry_after_as_a_date_lengthens_the_delay() -> None:
     assert retry_at(CREATED, 1, date, 0.5) == CREATED + 90 * SECOND
 
 
-@pytest.mark.parametrize(
-    "header", ["0", "", "soon", "-5", "1.5", "٣", "Thu, 99 Foo 2026", "Mon, 01 Jan 1990 00:00:00 GMT"]
-)
+@each_row("header", ["0", "", "soon", "-5", "1.5", "٣", "Thu, 99 Foo 2026", "Mon, 01 Jan 1990 00:00:00 GMT"])
 def test_a_retry_after_that_says_nothing_leaves_the_delay(header: str) -> None:
     assert retry_at(CREATED, 1, header, 0.5) == CREATED + 200_000
 
@@ -121,7 +118,7 @@ def test_a_problem_is_aap_s_error_object() -> None:
     assert (body.error.type, body.error.code, body.error.param) == ("invalid_request", "invalid_wait", "wait")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "loopback"),
     [
         ("http://127.0.0.1:9/x", True),

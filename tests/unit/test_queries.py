@@ -3,8 +3,8 @@
 import pytest
 
 from wakegate_schema.store import migrations
-from wakegate_schema.store.dialects import SQLITE
-from wakegate_schema.store.queries import load_store, rows, statements
+from wakegate_schema.store.dialects import POSTGRESQL, SQLITE
+from wakegate_schema.store.queries import filled, load_store, rows, statements, takes_more
 
 
 def test_every_block_has_a_name_of_its_own() -> None:
@@ -15,6 +15,15 @@ def test_every_block_has_a_name_of_its_own() -> None:
 
 def test_a_batch_repeats_its_row_placeholder() -> None:
     assert rows("INSERT INTO t VALUES (?, ?){rows}", 3) == "INSERT INTO t VALUES (?, ?), (?, ?), (?, ?)"
+
+
+def test_a_batch_goes_as_rows_or_as_arrays_and_may_have_rows_of_nulls_as_rows() -> None:
+    block = "WITH item (id, at) AS {batch text, bigint} UPDATE t SET at = item.at FROM item WHERE t.id = item.id"
+    assert "AS (SELECT * FROM unnest(%b::text[], %b::bigint[]))" in POSTGRESQL.say(block)
+    query = SQLITE.say(block)
+    assert takes_more(query)
+    assert "AS (VALUES (?, ?), (?, ?))" in rows(query, 2)
+    assert filled([("a", 1)] * 3) == [*[("a", 1)] * 3, (None, None)]
 
 
 def test_a_trigger_is_one_statement() -> None:

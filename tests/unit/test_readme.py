@@ -9,10 +9,9 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-import pytest
-
 from support.executions import an_execution
 from support.pages import FRAGMENT, PAGES, ROOT, Block, blocks
+from support.tables import each_row
 from wakegate_adapter import Resolution, Ticket
 from wakegate_console import views
 from wakegate_schema import outcome_texts
@@ -36,7 +35,7 @@ def table(page: str, header: str) -> list[str]:
     return [word for row in rows for word in re.findall(r"`(\w+)`", row.split(" | ")[0])]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each_row("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_to_something(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]*)(#[^)]+)?\)", page.read_text(encoding="utf-8")):
         path, anchor = target
@@ -52,7 +51,7 @@ def test_every_page_is_in_the_list() -> None:
     assert listed == {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
 
 
-@pytest.mark.parametrize("block", PYTHON, ids=lambda block: f"{block.page}:{block.program or 'fragment'}")
+@each_row("block", PYTHON, ids=lambda block: f"{block.page}:{block.program or 'fragment'}")
 def test_every_python_block_is_a_program_or_a_fragment_and_whole(block: Block) -> None:
     fragment = block.text.startswith(f"{FRAGMENT}\n")
     assert fragment or block.program
@@ -69,7 +68,7 @@ def test_every_python_block_is_a_program_or_a_fragment_and_whole(block: Block) -
     assert used - made - vars(builtins).keys() - {"__name__"} - (GIVEN if fragment else set()) == set()
 
 
-@pytest.mark.parametrize("block", PYTHON, ids=lambda block: f"{block.page}:{block.program or 'fragment'}")
+@each_row("block", PYTHON, ids=lambda block: f"{block.page}:{block.program or 'fragment'}")
 def test_every_import_in_a_block_is_there(block: Block) -> None:
     for node in ast.walk(ast.parse(block.text) if block.program else ast.Module([], [])):
         if isinstance(node, ast.ImportFrom):

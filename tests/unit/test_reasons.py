@@ -4,8 +4,6 @@ import re
 from importlib import resources
 from pathlib import Path
 
-import pytest
-
 from support.machine_words import (
     Argument,
     modules_of,
@@ -15,6 +13,7 @@ from support.machine_words import (
     words_given,
     words_returned,
 )
+from support.tables import each_row
 from wakegate_console import views
 from wakegate_schema import outcome_texts
 from wakegate_schema.calls import refusal
@@ -117,7 +116,7 @@ CODE = {
 }
 
 
-@pytest.mark.parametrize("kind", CODE)
+@each_row("kind", CODE)
 def test_the_page_explains_exactly_the_words_of_the_code(kind: str) -> None:
     assert explained(kind) == CODE[kind]
 

@@ -5,8 +5,7 @@ import struct
 import time
 from collections.abc import Callable
 
-import pytest
-
+from support.tables import each_row
 from wakegate_receiver.listener import has_left
 
 
@@ -32,7 +31,7 @@ def asks_and_closes(client: socket.socket) -> None:
     client.close()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("deed", "expected"), [(stays, False), (asks, False), (asks_and_closes, False), (closes, True), (resets, True)]
 )
 def test_a_peer_that_has_closed_without_a_word_is_not_served(

@@ -5,8 +5,7 @@ import json
 from pathlib import Path
 from typing import Literal
 
-import pytest
-
+from support.tables import each_row
 from wakegate_receiver.answers import ANSWERS
 from wakegate_receiver.refusals import Case, Refusals
 from wakegate_schema import logs
@@ -34,8 +33,8 @@ def fault() -> Exception:
     raise AssertionError
 
 
-@pytest.mark.parametrize("log_format", ["console", "json"])
-@pytest.mark.parametrize("reason", ANSWERS)
+@each_row("log_format", ["console", "json"])
+@each_row("reason", ANSWERS)
 async def test_every_refusal_is_one_bounded_line(
     tmp_path: Path, log_format: Literal["console", "json"], reason: str
 ) -> None:
@@ -48,8 +47,8 @@ async def test_every_refusal_is_one_bounded_line(
     assert reason.encode() in line
 
 
-@pytest.mark.parametrize("log_format", ["console", "json"])
-@pytest.mark.parametrize("reason", ANSWERS)
+@each_row("log_format", ["console", "json"])
+@each_row("reason", ANSWERS)
 async def test_of_what_was_sent_only_the_size_and_the_digest_are_written(
     tmp_path: Path, log_format: Literal["console", "json"], reason: str
 ) -> None:

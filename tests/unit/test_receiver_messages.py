@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from support.tables import each_row
 from wakegate_receiver.answers import Refused
 from wakegate_receiver.messages import NOTIFICATION, VERIFICATION, complete, read
 from wakegate_schema.wire import ResolvedEvent
@@ -34,7 +35,7 @@ def test_the_registration_selects_a_verifications_secret() -> None:
     assert (message.kind, message.selector) == (VERIFICATION, ID)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reason"),
     [
         (b"", "not_json"),
@@ -68,7 +69,7 @@ def test_nothing_else_is_looked_at_before_the_signature() -> None:
     read(body(request_id=1, created_at=None, id="x", more={}))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "reason"),
     [
         ({"more": 1}, "unknown_field"),

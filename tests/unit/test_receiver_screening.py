@@ -6,6 +6,7 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from support.cpu import cpu_bound
+from support.tables import each_row
 from wakegate_receiver.answers import Refused
 from wakegate_receiver.screening import (
     MAX_HEAD,
@@ -25,7 +26,7 @@ def headers(*pairs: tuple[str, str]) -> CIMultiDictProxy[str]:
     return CIMultiDictProxy(CIMultiDict(pairs))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "target",
     ["/aap/events", "/aap/events?tenant=1", "http://receiver.test/aap/events", "HTTPS://a:1/aap/events?x"],
 )
@@ -33,7 +34,7 @@ def test_the_events_path_is_found_however_the_target_is_written(target: str) -> 
     check_target("POST", target, "/aap/events")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "target",
     [
         "/aap/events/",
@@ -50,14 +51,14 @@ def test_the_events_path_is_found_however_the_target_is_written(target: str) -> 
         "/aap/events;x",
     ],
 )
-@pytest.mark.parametrize("method", ["POST", "GET"])
+@each_row("method", ["POST", "GET"])
 def test_any_other_spelling_of_the_path_is_another_path(target: str, method: str) -> None:
     with pytest.raises(Refused) as refused:
         check_target(method, target, "/aap/events")
     assert refused.value.reason == "wrong_path"
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "post"])
+@each_row("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "post"])
 def test_only_post_is_taken(method: str) -> None:
     with pytest.raises(Refused) as refused:
         check_target(method, "/aap/events", "/aap/events")
@@ -80,7 +81,7 @@ def test_no_length_passes_because_chunks_are_counted_as_they_come() -> None:
     check_length(headers(), 100)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("length", "reason"),
     [
         ("101", "body_too_large"),
@@ -98,7 +99,7 @@ def test_a_length_over_the_limit_or_no_length_is_refused(length: str, reason: st
     assert refused.value.reason == reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     "kind",
     [
         "application/json",
@@ -113,7 +114,7 @@ def test_json_in_utf_8_passes(kind: str) -> None:
     check_media(headers(("content-type", kind), ("content-encoding", "Identity")))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "reason"),
     [
         ("text/plain", "wrong_content_type"),
@@ -141,7 +142,7 @@ def test_a_missing_or_repeated_type_is_refused() -> None:
         assert refused.value.reason == "wrong_content_type"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "header",
     [
         ("content-encoding", "gzip"),
@@ -157,12 +158,12 @@ def test_an_encoded_body_is_refused_before_its_type_is_looked_at(header: tuple[s
     assert refused.value.reason == "wrong_content_encoding"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "filling",
     ["; a=b", "; ", " ;", ";", " ; ; ", "\t;\t", '; a=" ', '; a=""', "a", " ", "; a", "=", "/", '"'],
 )
-@pytest.mark.parametrize("before", ["application/json", "application/json;", "", "a/"])
-@pytest.mark.parametrize("end", ["", ";=", "@", '"'])
+@each_row("before", ["application/json", "application/json;", "", "a/"])
+@each_row("end", ["", ";=", "@", '"'])
 def test_a_media_type_of_any_length_is_looked_at_in_no_time(before: str, filling: str, end: str) -> None:
     value = before + filling * (8_000 // len(filling)) + end
     with suppress(Refused), cpu_bound(1.0):
@@ -181,8 +182,8 @@ def test_another_expectation_is_refused() -> None:
     assert refused.value.reason == "unsupported_expectation"
 
 
-@pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature"])
-@pytest.mark.parametrize("problem", ["missing", "repeated", "malformed"])
+@each_row("name", ["webhook-id", "webhook-timestamp", "webhook-signature"])
+@each_row("problem", ["missing", "repeated", "malformed"])
 def test_each_security_header_must_be_there_once_and_well_formed(name: str, problem: str) -> None:
     values = {"webhook-id": ID, "webhook-timestamp": b"1789560121", "webhook-signature": b"v1,AAAA"}
     pairs = [(header.encode(), value) for header, value in values.items() if header != name]

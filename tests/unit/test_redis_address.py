@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from redis.sentinel import SentinelConnectionPool
 
+from support.tables import each_row
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.queue import EmbeddedRinger, QueueError, QueueLocation, open_ringer
 from wakegate_schema.queue.redis_address import RedisAddress, checked, parse
@@ -58,7 +59,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("url", "hosts", "path", "service", "database", "username"), TAKEN)
+@each_row(("url", "hosts", "path", "service", "database", "username"), TAKEN)
 def test_an_address_is_read(
     url: str,
     hosts: tuple[tuple[str, int], ...],
@@ -73,7 +74,7 @@ def test_an_address_is_read(
     assert (address.database, address.username) == (database, username)
 
 
-@pytest.mark.parametrize(("url", "says"), REFUSED)
+@each_row(("url", "says"), REFUSED)
 def test_another_address_is_refused_and_nothing_of_it_shown(url: str, says: str) -> None:
     with pytest.raises(ValueError, match=says.replace("?", r"\?")) as caught:
         checked(url)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import wakegate_worker
+from support.tables import each_row
 from wakegate_worker import Attempt, registry, tool
 from wakegate_worker.registry import ArgumentsDoNotFit, RegistryError, Tool
 
@@ -65,7 +66,7 @@ def test_everything_can_be_said_in_the_decorator() -> None:
     assert made.is_async
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "named"),
     [
         ({"timeout": 0}, "timeout"),
@@ -109,7 +110,7 @@ async def _async_generator(attempt: Attempt) -> Any:
     yield 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "function",
     [
         _no_parameters,
@@ -177,7 +178,7 @@ def _optional(permission: Attempt | None, payment_id: str) -> None: ...
 def _by_module(permission: wakegate_worker.Attempt, payment_id: str) -> None: ...
 
 
-@pytest.mark.parametrize("function", [_unannotated, _unused, _anything, _in_quotes, _optional, _by_module])
+@each_row("function", [_unannotated, _unused, _anything, _in_quotes, _optional, _by_module])
 def test_the_attempt_is_known_by_its_annotation_or_its_name(function: Any) -> None:
     tool_of(tool()(function)).check_arguments(None, {"payment_id": "p"})
 

@@ -3,9 +3,8 @@
 import json
 import re
 
-import pytest
-
 from support.executions import CREATED, DECIDED, EXPIRES, REQUEST_ID, an_execution
+from support.tables import each_row
 from wakegate_schema.resolution import resolution_of
 from wakegate_schema.states import State
 
@@ -68,7 +67,7 @@ def test_a_wake_for_an_earlier_state_tells_nothing_of_what_came_later() -> None:
     assert resolution.decided_at == DECIDED
 
 
-@pytest.mark.parametrize("state", State)
+@each_row("state", State)
 def test_every_state_is_explained_in_one_sentence_of_its_own(state: State) -> None:
     sentence = resolution_of(an_execution(state=state), WAKE).explanation
     assert re.fullmatch(r"[A-Z][^.]*\.", sentence)
@@ -77,7 +76,7 @@ def test_every_state_is_explained_in_one_sentence_of_its_own(state: State) -> No
     assert sentence not in {resolution_of(an_execution(state=other), WAKE).explanation for other in others}
 
 
-@pytest.mark.parametrize("state", [state for state in State if state is not State.DENIED])
+@each_row("state", [state for state in State if state is not State.DENIED])
 def test_only_a_denial_is_called_one(state: State) -> None:
     execution = an_execution(state=state, note="denied before", error="it broke")
     assert not re.search("den(y|ied|ial)|reject", resolution_of(execution, WAKE).explanation)
@@ -95,7 +94,7 @@ def test_a_failure_is_explained_with_its_error() -> None:
     assert resolution_of(execution, WAKE).explanation.endswith("did not take effect: card declined.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "state",
     [State.DENIED, State.EXPIRED, State.CANCELLED, State.LAPSED, State.REFUSED, State.UNOBTAINED, State.ABANDONED],
 )

@@ -8,6 +8,7 @@ from cryptography.fernet import Fernet
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.tables import each_row
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.sealing import (
     BearerToken,
@@ -62,7 +63,7 @@ def test_another_key_does_not_unseal_and_the_error_names_the_file_to_check() -> 
     assert sealed.decode() not in str(caught.value)
 
 
-@pytest.mark.parametrize("sealed", [b"", b"\x00", b"gAAAAA", "\u00e9".encode(), b"x" * 10_000])
+@each_row("sealed", [b"", b"\x00", b"gAAAAA", "\u00e9".encode(), b"x" * 10_000])
 def test_what_was_never_sealed_is_refused(sealed: bytes) -> None:
     with pytest.raises(CannotUnseal):
         WORKERS.unseal("p", sealed)
@@ -135,7 +136,7 @@ def test_a_signing_secret_does_not_open_as_a_credential_under_one_key() -> None:
         unseal_credential(WORKERS, sealed, provider=PROVIDER, instance_id=INSTANCE)
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"provider":1,"instance_id":2,"token":3}', b"\xff"])
+@each_row("data", [b"", b"[]", b"{}", b'{"provider":1,"instance_id":2,"token":3}', b"\xff"])
 def test_a_credential_of_another_form_is_refused(data: bytes) -> None:
     sealed = WORKERS.seal("instance-credential", data)
     with pytest.raises(CannotUnseal) as caught:
@@ -143,7 +144,7 @@ def test_a_credential_of_another_form_is_refused(data: bytes) -> None:
     assert caught.value.reason == "sealed_malformed"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("provider", "instance_id"),
     [
         (PROVIDER + "/", INSTANCE),
@@ -162,9 +163,7 @@ def test_only_canonical_identities_are_sealed(provider: str, instance_id: str) -
         seal_signing_secret(RECEIVERS, provider=provider, registration_id=instance_id, secret=SECRET)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "=", "a b", "a\n", "a\r\nX-Header: y", "a=b", "é", "Bearer abc", "a,b", "a" * 4097, "\ufeffa"]
-)
+@each_row("text", ["", "=", "a b", "a\n", "a\r\nX-Header: y", "a=b", "é", "Bearer abc", "a,b", "a" * 4097, "\ufeffa"])
 def test_what_is_no_b64token_is_no_bearer_token(text: str) -> None:
     with pytest.raises(MalformedCredential) as caught:
         BearerToken(text)

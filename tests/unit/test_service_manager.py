@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.tables import each_row
 from wakegate_schema.service_manager import ServiceManager
 
 
@@ -57,7 +58,7 @@ def test_child_processes_inherit_no_way_to_the_manager() -> None:
     assert environ == {"HOME": "/"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "environ",
     [
         {},
@@ -76,7 +77,7 @@ def test_without_a_manager_nothing_is_said(environ: dict[str, str]) -> None:
     service.stopping("x", 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("period", "process"),
     [("", None), ("0", None), ("soon", None), ("-5", None), ("1000000", "1"), ("9" * 30, None)],
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.tables import each_row
 from wakegate_schema.addresses import Address
 from wakegate_schema.settings import Settings, SettingsError, load_settings
 from wakegate_schema.signing import SigningSecret
@@ -144,7 +145,7 @@ def test_what_container_platforms_and_tests_inject_is_ignored() -> None:
     )
 
 
-@pytest.mark.parametrize("service", ["RECEIVER", "WORKER", "RECEIVER_CONTROL", "PROD_2"])
+@each_row("service", ["RECEIVER", "WORKER", "RECEIVER_CONTROL", "PROD_2"])
 def test_what_kubernetes_tells_of_a_service_of_ours_is_ignored(service: str) -> None:
     address = {"": "tcp://10.0.0.1:8080", "_PROTO": "tcp", "_PORT": "8080", "_ADDR": "10.0.0.1"}
     load_settings(
@@ -158,7 +159,7 @@ def test_what_kubernetes_tells_of_a_service_of_ours_is_ignored(service: str) -> 
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("WAKEGATE_LISTEN_PORT", "8080"),
@@ -178,6 +179,8 @@ def test_what_only_resembles_a_platforms_words_is_refused(name: str, value: str)
 
 WRONG = [
     ("METRICS_LISTEN", "9100", "host:port"),
+    ("PROCESSES", "0", "1 to 64"),
+    ("PROCESSES", "two", "whole number"),
     ("DATABASE", "", "is empty"),
     ("DATABASE", "wakegate.db", "sqlite:///FILE"),
     ("DATABASE", "sqlite://wakegate.db", "sqlite:///FILE"),
@@ -273,7 +276,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "expected"), WRONG)
+@each_row(("name", "value", "expected"), WRONG)
 def test_a_wrong_setting_stops_the_start_by_its_name(name: str, value: str, expected: str) -> None:
     found = problems(**{name: value})
     assert len(found) == 1
@@ -285,7 +288,7 @@ def test_a_wrong_setting_stops_the_start_by_its_name(name: str, value: str, expe
     assert "s3cret" not in found[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "postgresql://localhost/x",
@@ -334,7 +337,7 @@ def test_the_errors_text_is_one_line_a_problem() -> None:
     assert caught.value.reason == "settings"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("misspelt", "meant"),
     [
         ("WAKEGATE_LISTN", "WAKEGATE_LISTEN"),
@@ -370,7 +373,7 @@ def test_a_control_character_in_a_variables_name_does_not_reach_the_error() -> N
     assert problems(**{"X\x1b[2J\nFAKE": "1"})[0].isprintable()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("lisen = 'x'", "wakegate.toml: lisen: unknown setting; did you mean listen?"),
@@ -506,7 +509,7 @@ def test_tls_needs_both_files(folder: Path) -> None:
     assert "WAKEGATE_TLS_CERT_FILE is not set" in problems(TLS_KEY_FILE="key.pem")[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "secret"),
     [
         ("RECEIVER_KEY_FILE", base64.urlsafe_b64encode(bytes(range(32))).decode()),

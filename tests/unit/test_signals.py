@@ -1,11 +1,10 @@
 """Stop signals: two at once are one wish."""
 
-import pytest
-
+from support.tables import each_row
 from wakegate_schema.signals import spaced
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("at", "acts"),
     [([0.0], 1), ([0.0, 0.001], 1), ([0.0, 0.49], 1), ([0.0, 0.5], 2), ([0.0, 0.001, 0.6], 2), ([0.0, 0.6, 0.61], 3)],
 )

@@ -18,6 +18,7 @@ from agentapprovalprotocol.testing import FakeProvider
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.tables import each_row
 from wakegate_schema import signing
 from wakegate_schema.signing import (
     MalformedHeaders,
@@ -69,12 +70,12 @@ def test_the_published_example_is_what_we_sign() -> None:
     assert sign(PUBLISHED, ID, AT, BODY) == GOOD
 
 
-@pytest.mark.parametrize("name", VECTOR["refused_bodies"])
+@each_row("name", VECTOR["refused_bodies"])
 def test_a_rewritten_body_fails(name: str) -> None:
     assert verdict(body=VECTOR["refused_bodies"][name].encode()) == Refused("signature")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [b"", b"\xff\xfe", BODY.decode().encode("utf-16"), b"\xef\xbb\xbf" + BODY, '{"a":"\u2028\U0001f600"}'.encode()],
 )
@@ -124,7 +125,7 @@ def test_we_accept_what_the_public_sdk_signs() -> None:
 # lists of signatures
 
 
-@pytest.mark.parametrize(
+@each_row(
     "signature",
     [
         f"v1,AAAA {GOOD}",
@@ -155,7 +156,7 @@ def test_one_good_signature_is_enough_wherever_it_stands(signature: str) -> None
     assert verdict(signature) == Verified("one")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "signature",
     [
         JUNK,
@@ -210,12 +211,12 @@ def test_the_work_per_header_is_bounded() -> None:
 # time
 
 
-@pytest.mark.parametrize(("offset", "fresh"), [(-301, False), (-300, True), (0, True), (300, True), (301, False)])
+@each_row(("offset", "fresh"), [(-301, False), (-300, True), (0, True), (300, True), (301, False)])
 def test_five_minutes_either_way_are_tolerated_and_no_second_more(offset: int, fresh: bool) -> None:
     assert verdict(now_s=AT + offset) == (Verified("one") if fresh else Refused("timestamp"))
 
 
-@pytest.mark.parametrize("now_s", [AT + 300.001, AT - 300.001, AT * 1000.0, 0.0, math.inf, -math.inf, math.nan])
+@each_row("now_s", [AT + 300.001, AT - 300.001, AT * 1000.0, 0.0, math.inf, -math.inf, math.nan])
 def test_a_clock_that_is_off_refuses(now_s: float) -> None:
     assert verdict(now_s=now_s) == Refused("timestamp")
 
@@ -263,7 +264,7 @@ def test_another_message_id_fails() -> None:
     assert verdict(message_id="00000000-404d-4f6a-9a03-a0565edc4922") == Refused("signature")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "key", [PUBLISHED.reveal().encode(), PUBLISHED.reveal()[6:].encode(), hashlib.sha256(PUBLISHED.key).digest(), b""]
 )
 def test_a_key_derived_in_another_way_fails(key: bytes) -> None:
@@ -293,14 +294,14 @@ def test_without_a_secret_everything_is_refused() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 def test_one_digest_is_computed_for_every_secret_whatever_matches(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    digest, computed = hmac.digest, 0
+    digest, computed = hmac.HMAC.digest, 0
 
-    def counting(key: bytes, message: bytes, kind: str) -> bytes:
+    def counting(mac: hmac.HMAC) -> bytes:
         nonlocal computed
         computed += 1
-        return digest(key, message, kind)
+        return digest(mac)
 
-    monkeypatch.setattr(hmac, "digest", counting)
+    monkeypatch.setattr(hmac.HMAC, "digest", counting)
     verify(dict.fromkeys(range(count), PUBLISHED), headers(), BODY, NOW)
     assert computed == max(count, 1)
 
@@ -333,7 +334,7 @@ def test_a_repeated_header_joined_by_a_proxy_is_called_repeated() -> None:
     assert refused_reason(raw(timestamp=f"{AT},{AT}")) == "repeated_webhook_timestamp"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message_id",
     [
         "",
@@ -353,7 +354,7 @@ def test_a_message_id_that_is_no_uuid_is_malformed(message_id: str) -> None:
     assert refused_reason(raw(message_id=message_id)) == "malformed_webhook_id"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "timestamp",
     ["", "-1", "+1", "1.0", "1e9", " 1", "1\n", "0x10", "1_000", "\u0661", "\u00b2", "now", "1" * 21, "9" * 5000],
 )
@@ -385,7 +386,7 @@ def test_a_refusal_does_not_repeat_the_header() -> None:
 # secrets
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reason"),
     [
         ("", "malformed_secret"),
@@ -416,7 +417,7 @@ def test_a_malformed_or_known_secret_is_refused_without_being_shown(text: str, r
         assert text.strip() not in f"{refused.value} {refused.value!r}"
 
 
-@pytest.mark.parametrize("key", [b"", b"k", bytes(31), bytes(32), bytes(range(33))])
+@each_row("key", [b"", b"k", bytes(31), bytes(32), bytes(range(33))])
 def test_a_secret_cannot_be_made_of_a_weak_key(key: bytes) -> None:
     with pytest.raises(MalformedSecret):
         SigningSecret(key)
@@ -428,7 +429,7 @@ def test_a_generated_secret_reads_back() -> None:
     assert len({SigningSecret.generate() for _ in range(20)} | {secret}) == 21
 
 
-@pytest.mark.parametrize("show", [str, repr, "{}".format, "{!r}".format, lambda secret: f"{[secret]}"])
+@each_row("show", [str, repr, "{}".format, "{!r}".format, lambda secret: f"{[secret]}"])
 def test_a_secret_does_not_show(show: Any) -> None:
     shown = show(PUBLISHED)
     assert "AAEC" not in shown

@@ -3,6 +3,7 @@
 import pytest
 
 from support.executions import an_execution
+from support.tables import each_row
 from wakegate_schema.calls.calls import LEASE_S as ADAPTERS_LEASE_S
 from wakegate_schema.records import Execution
 from wakegate_schema.states import State
@@ -35,7 +36,7 @@ def doubtful(sign: int | None, reason: str) -> Execution:
     return an_execution(state=State.IN_DOUBT, reason=reason, lease_until=sign)
 
 
-@pytest.mark.parametrize("reason", ["lease_lost", "tool_still_running", "outcome_not_told", "anything else"])
+@each_row("reason", ["lease_lost", "tool_still_running", "outcome_not_told", "anything else"])
 def test_a_call_that_may_go_on_is_left_alone_for_a_lease_from_when_it_was_first_seen(reason: str) -> None:
     watch = Watch()
     assert watch.left(None, reason) == LEASE_S
@@ -52,7 +53,7 @@ def test_every_sign_of_life_begins_it_anew_whatever_time_the_sign_names() -> Non
         assert watch.left(sign) == LEASE_S
 
 
-@pytest.mark.parametrize("reason", sorted(ENDED))
+@each_row("reason", sorted(ENDED))
 def test_a_call_that_has_come_to_an_end_is_not_waited_for(reason: str) -> None:
     assert Watch().left(None, reason) == 0.0
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.tables import each_row
 from wakegate_schema.strict_json import MAX_DIGITS, MAX_EXPONENT, MalformedJson, dumps, equal, parse
 
 
@@ -88,14 +89,14 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("data", "reason"), REFUSED.values(), ids=REFUSED)
+@each_row(("data", "reason"), REFUSED.values(), ids=REFUSED)
 def test_what_is_not_json_is_refused_with_its_reason(data: bytes, reason: str) -> None:
     with pytest.raises(MalformedJson) as refused:
         parse(data)
     assert refused.value.reason == reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "value"),
     [
         (b"49", 49),
@@ -118,7 +119,7 @@ def test_json_is_read_exactly(data: bytes, value: object) -> None:
     assert type(result) is type(value)
 
 
-@pytest.mark.parametrize("text", ["49.0", "1.10", "1E+400", "1E-400", "-0.0", "0.1000000000000000000000001"])
+@each_row("text", ["49.0", "1.10", "1E+400", "1E-400", "-0.0", "0.1000000000000000000000001"])
 def test_a_number_with_point_or_exponent_stays_the_decimal_that_was_written(text: str) -> None:
     number = parse(text.encode())
     assert isinstance(number, Decimal)
@@ -186,7 +187,7 @@ def test_a_refusal_carries_nothing_of_the_text() -> None:
         seen = seen.__cause__ or seen.__context__
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "reason"),
     [
         (float("nan"), "non_finite_number"),
@@ -255,13 +256,13 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(("a", "b"), DIFFERENT, ids=repr)
+@each_row(("a", "b"), DIFFERENT, ids=repr)
 def test_different_values_are_not_equal(a: object, b: object) -> None:
     assert not equal(a, b)
     assert not equal(b, a)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("a", "b"),
     [
         (b"49", b"49.0"),

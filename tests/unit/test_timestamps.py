@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.tables import each_row
 from wakegate_schema import timestamps
 from wakegate_schema.clock import DAY, HOUR, MINUTE, SECOND
 from wakegate_schema.timestamps import MalformedTime
@@ -15,7 +16,7 @@ FIRST = (datetime(1, 1, 1, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 LAST = (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "at"),
     [
         ("1970-01-01T00:00:00Z", 0),
@@ -34,7 +35,7 @@ def test_a_timestamp_is_read_to_the_microsecond_and_floored(text: str, at: int) 
     assert timestamps.parse(text) == at
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -82,7 +83,7 @@ def test_a_fraction_is_written_only_where_there_is_one() -> None:
     assert timestamps.render(FIRST) == "0001-01-01T00:00:00Z"
 
 
-@pytest.mark.parametrize("at", [FIRST - 1, LAST + 1, 10**30, -(10**30)])
+@each_row("at", [FIRST - 1, LAST + 1, 10**30, -(10**30)])
 def test_a_moment_outside_the_calendar_is_not_written(at: int) -> None:
     with pytest.raises(MalformedTime):
         timestamps.render(at)
@@ -94,7 +95,7 @@ def test_a_moment_reads_back_as_it_was_written(at: int) -> None:
     assert timestamps.parse(timestamps.render(at)) == at
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "length"),
     [("1s", SECOND), ("30m", 30 * MINUTE), ("24h", DAY), ("100h", 100 * HOUR), ("876000h", 36_500 * DAY)],
 )
@@ -102,7 +103,7 @@ def test_a_duration_is_read(text: str, length: int) -> None:
     assert timestamps.duration(text) == length
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

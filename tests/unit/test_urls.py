@@ -2,11 +2,12 @@
 
 import pytest
 
+from support.tables import each_row
 from wakegate_schema import urls
 from wakegate_schema.urls import MalformedUrl
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "canonical"),
     [
         ("https://provider.example", "https://provider.example"),
@@ -88,7 +89,7 @@ DISGUISED = [
 ]
 
 
-@pytest.mark.parametrize("text", DISGUISED)
+@each_row("text", DISGUISED)
 def test_a_malformed_or_disguised_url_is_refused_everywhere(text: str) -> None:
     for check in (urls.base_url, urls.webhook_url):
         with pytest.raises(MalformedUrl) as refused:
@@ -102,7 +103,7 @@ def test_a_base_url_has_no_query(text: str) -> None:
         urls.base_url(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "http://provider.example",
@@ -135,12 +136,12 @@ def test_a_webhook_url_is_kept_as_it_was_written(text: str) -> None:
     assert urls.webhook_url(text) == text
 
 
-@pytest.mark.parametrize("host", ["localhost", "LocalHost", "127.0.0.1", "127.255.255.254", "::1", "[::1]", "0::1"])
+@each_row("host", ["localhost", "LocalHost", "127.0.0.1", "127.255.255.254", "::1", "[::1]", "0::1"])
 def test_loopback_is_recognised(host: str) -> None:
     assert urls.is_loopback(host)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host",
     [
         "",

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from support.tables import each_row
 from wakegate_schema import ids, strict_json
 from wakegate_schema.signing import SigningSecret
 from wakegate_schema.wire import (
@@ -170,18 +171,18 @@ FIELDS = [
 # form
 
 
-@pytest.mark.parametrize(("model", "value"), WHOLE, ids=NAMES)
+@each_row(("model", "value"), WHOLE, ids=NAMES)
 def test_a_whole_object_is_read_and_written_back_the_same(model: type[WireModel], value: dict[str, Any]) -> None:
     written = object_bytes(parse_object(model, strict_json.dumps(value)))
     assert strict_json.equal(strict_json.parse(written), value)
 
 
-@pytest.mark.parametrize(("model", "value"), WHOLE, ids=NAMES)
+@each_row(("model", "value"), WHOLE, ids=NAMES)
 def test_an_unknown_field_is_refused_by_name(model: type[WireModel], value: dict[str, Any]) -> None:
     assert fault(model, {**value, "outcome_hint": "approved"}) == ("unknown_field", "outcome_hint")
 
 
-@pytest.mark.parametrize(("model", "value", "path"), FIELDS)
+@each_row(("model", "value", "path"), FIELDS)
 def test_a_null_is_refused_wherever_none_is_defined(model: type[WireModel], value: dict[str, Any], path: str) -> None:
     if model is InstanceUpdate and path == "delivery":
         return
@@ -190,8 +191,8 @@ def test_a_null_is_refused_wherever_none_is_defined(model: type[WireModel], valu
     assert field == path
 
 
-@pytest.mark.parametrize(("model", "value", "path"), FIELDS)
-@pytest.mark.parametrize("new", [1, True, Decimal("1.5"), [], ["a"]], ids=repr)
+@each_row(("model", "value", "path"), FIELDS)
+@each_row("new", [1, True, Decimal("1.5"), [], ["a"]], ids=repr)
 def test_another_type_is_refused_and_never_converted(
     model: type[WireModel], value: dict[str, Any], path: str, new: object
 ) -> None:
@@ -200,7 +201,7 @@ def test_another_type_is_refused_and_never_converted(
     assert field == path
 
 
-@pytest.mark.parametrize(("model", "value", "path"), FIELDS)
+@each_row(("model", "value", "path"), FIELDS)
 def test_a_repeated_key_is_refused(model: type[WireModel], value: dict[str, Any], path: str) -> None:
     name = path.rpartition(".")[2]
     text = strict_json.dumps(value).replace(f'"{name}":'.encode(), f'"{name}":0,"{name}":'.encode(), 1)
@@ -225,9 +226,7 @@ REQUIRED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("model", "path"), [(model, path) for model, names in REQUIRED.items() for path in names.split()]
-)
+@each_row(("model", "path"), [(model, path) for model, names in REQUIRED.items() for path in names.split()])
 def test_a_required_field_that_is_absent_is_named(model: type[WireModel], path: str) -> None:
     value = APPROVED if model is ApprovalRequest else next(value for kind, value in WHOLE if kind is model)
     assert fault(model, without(value, path)) == ("missing_field", path)
@@ -236,8 +235,8 @@ def test_a_required_field_that_is_absent_is_named(model: type[WireModel], path: 
 IDS = [param for param in FIELDS if str(param.values[2]).rpartition(".")[2].endswith(("id", "challenge"))]
 
 
-@pytest.mark.parametrize(("model", "value", "path"), IDS)
-@pytest.mark.parametrize(
+@each_row(("model", "value", "path"), IDS)
+@each_row(
     "text",
     ["", "1", A.replace("-", ""), f"{{{A}}}", f"urn:uuid:{A}", f"{A} ", f"{A}\n", A[:-1] + "g", A[1:] + "0-"],
 )
@@ -255,8 +254,8 @@ def test_an_id_in_capitals_is_the_same_id() -> None:
 TIMES = [param for param in FIELDS if str(param.values[2]).endswith("_at")]
 
 
-@pytest.mark.parametrize(("model", "value", "path"), TIMES)
-@pytest.mark.parametrize("text", ["", "2026-09-16T12:02:00z", "2026-09-16T12:02:00+00:00", "2026-02-30T12:02:00Z"])
+@each_row(("model", "value", "path"), TIMES)
+@each_row("text", ["", "2026-09-16T12:02:00z", "2026-09-16T12:02:00+00:00", "2026-02-30T12:02:00Z"])
 def test_a_time_in_another_form_is_refused(model: type[WireModel], value: dict[str, Any], path: str, text: str) -> None:
     assert fault(model, changed(value, path, text)) == ("bad_timestamp", path)
 
@@ -266,19 +265,19 @@ def test_a_time_stays_the_text_that_was_sent() -> None:
     assert parse_object(ResolvedEvent, strict_json.dumps({**RESOLVED, "created_at": late})).created_at == late
 
 
-@pytest.mark.parametrize("text", ["", "0s", "30", "30M", "1.5h", "-1s", "30m "])
+@each_row("text", ["", "0s", "30", "30M", "1.5h", "-1s", "30m "])
 def test_a_timeout_in_another_form_is_refused(text: str) -> None:
     assert fault(ApprovalRequest, {**PENDING, "timeout": text}) == ("bad_duration", "timeout")
     assert fault(NewRequest, {"tool": "t", "arguments": {}, "timeout": text}) == ("bad_duration", "timeout")
 
 
-@pytest.mark.parametrize("code", ["", "Conflict", "_a", "a_", "a__b", "1a", "a-b", "a b", "a\n", "a" * 101])
+@each_row("code", ["", "Conflict", "_a", "a_", "a__b", "1a", "a-b", "a b", "a\n", "a" * 101])
 def test_an_error_code_in_another_form_is_refused(code: str) -> None:
     value = {"error": {"type": "conflict", "code": code, "message": "m", "request_id": A}}
     assert fault(ErrorBody, value) == ("bad_code", "error.code")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "value", "path", "text"),
     [
         (ApprovalRequest, PENDING, "status", "APPROVED"),
@@ -304,12 +303,12 @@ def test_a_tool_has_a_name() -> None:
     assert fault(NewRequest, {"tool": "", "arguments": {}, "timeout": "1s"}) == ("empty", "tool")
 
 
-@pytest.mark.parametrize("value", [None, [], [PENDING], "pending", 1, True])
+@each_row("value", [None, [], [PENDING], "pending", 1, True])
 def test_what_is_no_object_is_refused(value: object) -> None:
     assert fault(ApprovalRequest, value) == ("wrong_type", "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "reason"),
     [
         (strict_json.dumps(APPROVED)[:-1], "not_json"),
@@ -338,7 +337,7 @@ def test_an_objects_size_is_bounded_by_its_reader() -> None:
 # consistency
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "reason", "field"),
     [
         (without(APPROVED, "decision"), "missing_field", "decision"),
@@ -389,7 +388,7 @@ def test_an_update_tells_absent_null_and_object_apart() -> None:
     assert object_bytes(removes) == b'{"delivery":null}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "",
@@ -404,7 +403,7 @@ def test_a_delivery_goes_to_a_usable_url(url: str) -> None:
     assert fault(NewInstance, {"delivery": {**DELIVERY, "url": url}}) == ("bad_url", "delivery.url")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "secret", ["", "whsec_", "whsec_AA==", SECRET.reveal()[:-1], SECRET.reveal() + "\n", "whsec_" + "A" * 43 + "="]
 )
 def test_a_delivery_is_signed_with_a_usable_secret(secret: str) -> None:
@@ -453,7 +452,7 @@ def test_any_arguments_survive_the_wire(arguments: dict[str, Any]) -> None:
     assert strict_json.equal(parse_object(NewRequest, object_bytes(sent)).arguments, arguments)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments", [{"a": float("nan")}, {"a": Decimal("Infinity")}, {"a": "\ud800"}, {1: 2}, {"a": (1,)}, {"a": b"b"}]
 )
 def test_arguments_that_are_no_json_make_no_request(arguments: Any) -> None:
@@ -527,7 +526,7 @@ BAD_SECRETS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("value", BAD_SECRETS)
+@each_row("value", BAD_SECRETS)
 def test_a_refusal_shows_nothing_that_was_sent(value: dict[str, Any]) -> None:
     with pytest.raises(MalformedObject) as refused:
         parse_object(NewInstance, strict_json.dumps(value))
@@ -562,7 +561,7 @@ def test_the_public_sdk_reads_what_we_write() -> None:
         assert sdk.parse_request(sdk.loads(written)).status == value["status"]
 
 
-@pytest.mark.parametrize("status", ["approved", "denied", "expired", "cancelled"])
+@each_row("status", ["approved", "denied", "expired", "cancelled"])
 def test_we_read_what_the_public_sdk_writes(status: str) -> None:
     provider = FakeProvider(auto=None)
     with closing(provider.client()) as client:

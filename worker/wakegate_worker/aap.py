@@ -1,6 +1,7 @@
 """The AAP client: one instance's requests at its provider (AAP, requests). A `DecisionSource`."""
 
 import re
+from dataclasses import replace
 from typing import Final
 
 import aiohttp
@@ -87,12 +88,10 @@ class AapClient:
         body: bytes | None = None,
         wait_s: float = 0.0,
     ) -> Answer:
-        limits = Limits(self._limits.connect_s, self._limits.total_s + wait_s, self._limits.max_body)
-        sent = {
-            "Accept": "application/json",
-            "Authorization": f"Bearer {self._token.reveal()}",
-            **(headers or {}),
-        }
+        limits = replace(self._limits, total_s=self._limits.total_s + wait_s) if wait_s else self._limits
+        sent = {"Accept": "application/json", "Authorization": f"Bearer {self._token.reveal()}"}
+        if headers is not None:
+            sent |= headers
         try:
             return await exchange(
                 self._session, method, self._base + path, headers=sent, body=body, limits=limits, caller=caller

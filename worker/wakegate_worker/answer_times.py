@@ -1,5 +1,6 @@
 """Answer times: what the headers of an HTTP answer say of time."""
 
+import functools
 import re
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -33,6 +34,7 @@ def server_date(answer: Answer) -> float | None:
 _SECONDS: Final = re.compile(r"[0-9]{1,300}")
 
 
+@functools.lru_cache(64)  # most answers of a moment say the same
 def _http_date(text: str) -> float | None:
     if len(text) > 64:
         return None

@@ -189,7 +189,7 @@ def _payload_faults(execution: Execution, request: ApprovalRequest) -> Iterator[
         yield Refusal.SERVER_DIFFERS
     try:
         arguments = strict_json.parse(execution.arguments or b"")
-        context = strict_json.parse(execution.context or b"{}")
+        context = strict_json.parse(execution.context) if execution.context else {}
     except MalformedJson:
         yield Refusal.PAYLOAD_UNREADABLE
         return

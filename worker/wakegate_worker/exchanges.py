@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from types import TracebackType
 
 from wakegate_worker.decisions import DecisionError
 from wakegate_worker.slots import Slots
@@ -29,11 +28,11 @@ class Exchanges:
         """Take the slots, how many slow exchanges one provider may have when another begins, and when one is slow."""
         self._slots = slots
         self._most_slow = most_slow
-        self._slow_s = slow_s
+        self.slow_s = slow_s
+        """Seconds after which an exchange is slow."""
         self._slow: Counter[str] = Counter()
 
-    @contextmanager
-    def under_way(self, provider: str) -> Iterator[None]:
+    def under_way(self, provider: str) -> "_UnderWay":
         """Ask the provider inside, holding a slot.
 
         Args:
@@ -44,19 +43,39 @@ class Exchanges:
         """
         if self._slow[provider] >= self._most_slow:
             raise ProviderBusy("the provider leaves too much unanswered to be asked more now")
-        with ExitStack() as stack:
-            loop = asyncio.get_running_loop()
-            timer = loop.call_later(self._slow_s, lambda: stack.enter_context(self._waiting(provider)))
-            try:
-                yield
-            finally:
-                timer.cancel()
+        return _UnderWay(self, provider)
 
-    @contextmanager
-    def _waiting(self, provider: str) -> Iterator[None]:
+    def slows(self, provider: str) -> None:
+        """Count an exchange that has become slow, and leave its slot to others."""
         self._slow[provider] += 1
-        try:
-            with self._slots.lent():
-                yield
-        finally:
-            self._slow[provider] -= 1
+        self._slots.give_back()
+
+    def ends(self, provider: str) -> None:
+        """Count the end of a slow one, and have its slot again, past the size for a moment perhaps."""
+        self._slow[provider] -= 1
+        self._slots.take()
+
+
+class _UnderWay:
+    """One exchange: slow once it has taken some time, until its end."""
+
+    __slots__ = ("_exchanges", "_is_slow", "_provider", "_timer")
+
+    def __init__(self, exchanges: Exchanges, provider: str) -> None:
+        self._exchanges = exchanges
+        self._provider = provider
+        self._is_slow = False
+
+    def __enter__(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._exchanges.slow_s, self._slows)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        if self._is_slow:
+            self._exchanges.ends(self._provider)
+
+    def _slows(self) -> None:
+        self._is_slow = True
+        self._exchanges.slows(self._provider)

@@ -20,6 +20,7 @@ from wakegate_worker.decisions import (
     SubmissionRejected,
 )
 from wakegate_worker.exchanges import Exchanges, ProviderBusy
+from wakegate_worker.instances import Instances
 from wakegate_worker.keeping import Keeping
 from wakegate_worker.log import log
 from wakegate_worker.resumption import Resumption
@@ -51,6 +52,7 @@ class Handler:
     ) -> None:
         """Take the parts, the wall clock in µs, the stop, and what to set when a wake may be owed."""
         self._store = store
+        self._instances = Instances(store)
         self._sources = sources
         self._submission = submission
         self._resumption = resumption
@@ -107,7 +109,7 @@ class Handler:
         if not can_begin:
             await self._leave(execution)
             return
-        instance = await self._store.instance(execution.provider, execution.instance_id)
+        instance = await self._instances.read(execution.provider, execution.instance_id)
         try:
             await self._advance(execution, instance)
         except CredentialRefused as error:

@@ -1,5 +1,6 @@
 """The host's clock mark: the highest wall clock reading this host has ever had (DESIGN, the start, step 7)."""
 
+import asyncio
 from collections.abc import Callable
 
 from wakegate_schema import clock, clock_mark
@@ -19,6 +20,7 @@ class HostClock:
         self._now = now
         self._highest = 0
         self._marked_at: int | None = None
+        self._marking: asyncio.Task[None] | None = None
 
     def now(self) -> int:
         """Return the wall clock, µs."""
@@ -30,19 +32,34 @@ class HostClock:
         return self._highest
 
     async def mark(self) -> int:
-        """Note the present reading and return the highest one before it, µs.
+        """Note the present reading and return the highest one until now, µs.
 
         The store's word counts, so an operator's reset of the mark is seen without a restart. Raises
         `StoreUnavailable`: then nothing may start.
         """
         now = self._now()
-        if self._is_fresh(now):
-            before = self._highest
-        else:
-            before = await self._store.mark_clock(self._host, now)
-            self._marked_at = now
+        if not self._is_fresh(now):
+            await asyncio.shield(self._begin_marking(now))
+        before = self._highest
         self._highest = max(before, now)
         return before
+
+    def mark_soon(self) -> None:
+        """Have the reading noted that a start is about to need, beside whatever else is written now."""
+        now = self._now()
+        if not self._is_fresh(now):
+            self._begin_marking(now)
+
+    def _begin_marking(self, now: int) -> asyncio.Task[None]:
+        """Return the marking that is under way, all together have one."""
+        if self._marking is None or self._marking.done():
+            self._marking = asyncio.get_running_loop().create_task(self._mark(now))
+            self._marking.add_done_callback(_heard)
+        return self._marking
+
+    async def _mark(self, now: int) -> None:
+        self._highest = max(await self._store.mark_clock(self._host, now), now)
+        self._marked_at = now
 
     async def is_behind(self) -> bool:
         """Return whether this host has shown a later time before; what seems to lie ahead may be the present then."""
@@ -53,3 +70,9 @@ class HostClock:
         if self._marked_at is None or clock_mark.is_behind(now, self._highest):
             return False
         return self._marked_at <= now < self._marked_at + MARK_EVERY
+
+
+def _heard(marking: asyncio.Task[None]) -> None:
+    """Take note of a failure, which is told to who waits; nobody may."""
+    if not marking.cancelled():
+        marking.exception()

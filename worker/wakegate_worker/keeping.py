@@ -1,8 +1,9 @@
 """Keeping: leases, lengthened again and again for as long as what is done under them takes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+import functools
+from collections.abc import Awaitable, Callable, Coroutine
+from types import TracebackType
 from typing import Any
 
 from wakegate_schema.clock import SECOND
@@ -19,21 +20,19 @@ class Keeping:
         self._store = store
         self.lease_s = lease_s
         """A lease's length, in seconds."""
+        self._every_s = lease_s / 3
         self._now = now
         self._signs: dict[str, asyncio.Task[None]] = {}
         """What gives signs of life, by the id of the execution whose tool runs on."""
 
-    @asynccontextmanager
-    async def kept(self, lease: Lease) -> AsyncIterator[None]:
+    def kept(self, lease: Lease) -> "Beside":
         """Keep the lease before the start, so that nobody asks the same beside an answer that is on its way."""
-        async with beside(self._until_lost("keep", lease, self._store.keep_lease)):
-            yield
+        keep = functools.partial(self._until_lost, "keep", lease, self._store.keep_lease)
+        return Beside(keep, after_s=self._every_s)
 
-    @asynccontextmanager
-    async def renewed(self, lease: Lease) -> AsyncIterator[None]:
+    def renewed(self, lease: Lease) -> "Beside":
         """Keep the attempt's lease; a lost one does not end what runs, its word counts late too."""
-        async with beside(self._renew(lease)):
-            yield
+        return Beside(functools.partial(self._renew, lease), after_s=self._every_s)
 
     def runs_on(self, lease: Lease) -> None:
         """Say again and again that the tool still runs although its attempt was given up, until `is_over`."""
@@ -61,36 +60,52 @@ class Keeping:
         async def sign(lease: Lease, _: int, until: int) -> bool:
             return await self._store.runs_on(lease, until)
 
-        await self._until_lost("runs_on", lease, sign, at_once=True)
+        await self._until_lost("runs_on", lease, sign)
 
     async def _until_lost(
         self,
         action: str,
         lease: Lease,
         lengthen: Callable[[Lease, int, int], Awaitable[bool]],
-        *,
-        at_once: bool = False,
     ) -> None:
-        kept, pause_s = True, 0.0 if at_once else self.lease_s / 3
-        while kept:
-            await asyncio.sleep(pause_s)
-            pause_s = self.lease_s / 3
+        """Lengthen now, and again and again."""
+        while True:
+            pause_s = self._every_s
             try:
                 now = self._now()
-                kept = await lengthen(lease, now, now + round(self.lease_s * SECOND))
+                if not await lengthen(lease, now, now + round(self.lease_s * SECOND)):
+                    return
             except StoreUnavailable as error:
                 pause_s = self.lease_s / 15
                 log.warning("the lease waits for the store", action=action, reason=error.reason)
             except Exception as error:  # who runs a tool must not fall silent for it
                 log.exception("unforeseen error", action=action, error=type(error).__name__)
+            await asyncio.sleep(pause_s)
 
 
-@asynccontextmanager
-async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Do some work for as long as the block lasts."""
-    task = asyncio.get_running_loop().create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+class Beside:
+    """Does some work for as long as the block lasts, from some time on: a block that ends sooner needs no task."""
+
+    __slots__ = ("_after_s", "_task", "_timer", "_work")
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]], *, after_s: float = 0.0) -> None:
+        """Take the work, and after how many seconds in the block it begins."""
+        self._work = work
+        self._after_s = after_s
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> None:
+        """Set the timer."""
+        self._timer = asyncio.get_running_loop().call_later(self._after_s, self._begin)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End the work, if it has begun; nothing of it is under way afterwards."""
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._work())

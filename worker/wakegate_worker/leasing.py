@@ -1,5 +1,6 @@
 """Leasing: what is due is taken by this worker, and waited for by hints or by the changes of the store."""
 
+import time
 from collections.abc import Awaitable, Callable
 
 from wakegate_schema.clock import SECOND
@@ -8,6 +9,7 @@ from wakegate_schema.settings import Settings
 from wakegate_schema.store import Store
 from wakegate_worker.due import DueWait
 from wakegate_worker.hints.waiting import HintSource, HintWait
+from wakegate_worker.host_clock import HostClock
 from wakegate_worker.slots import Slots
 from wakegate_worker.stopping import Stop
 
@@ -26,7 +28,7 @@ class Leasing:
         *,
         slots: Slots,
         settings: Settings,
-        now: Callable[[], int],
+        clock: HostClock,
         stop: Stop,
     ) -> None:
         """Take what it works with.
@@ -37,26 +39,40 @@ class Leasing:
             hints: where hints come from; None to hear of every commit from the store itself.
             slots: room for executions.
             settings: `lease_seconds` and `sweep_seconds` are used.
-            now: the wall clock, µs.
+            clock: the host's.
             stop: ends the waiting.
         """
         self._store = store
         self._owner = owner
         self._lease_us = settings.lease_seconds * SECOND
-        self._now = now
+        self._clock = clock
         self._hints = hints
         self._hint_wait: HintWait | None = None
+        self._longest_s = IDLE_S if hints is None else settings.sweep_seconds
+        self._is_due = False
+        """Whether the last wait ended because something is due, and not because its time was over."""
         if hints is not None:
             self._hint_wait = HintWait(
-                store, owner, hints, slots=slots, sweep_s=settings.sweep_seconds, now=now, stop=stop
+                store, owner, hints, slots=slots, sweep_s=settings.sweep_seconds, now=clock.now, stop=stop
             )
-        self.wait: Callable[[], Awaitable[None]] = self._hint_wait or DueWait(store, owner, idle_s=IDLE_S, now=now)
-        """Returns when something is due, or may be."""
+        self._wait: Callable[[], Awaitable[None]] = self._hint_wait or DueWait(
+            store, owner, idle_s=IDLE_S, now=clock.now
+        )
+
+    async def wait(self) -> None:
+        """Return when something is due, or may be."""
+        begun = time.monotonic()
+        await self._wait()
+        self._is_due = time.monotonic() - begun < self._longest_s
 
     async def take(self, limit: int) -> list[Execution]:
         """Lease up to `limit` executions that are due. Filled by them, hint to others: there may be more."""
-        now = self._now()
+        now = self._clock.now()
+        if self._is_due:  # a start will need the mark: one commit for both
+            self._clock.mark_soon()
         due = await self._store.lease_due(self._owner, limit, now, now + self._lease_us)
+        if due:
+            self._clock.mark_soon()
         if len(due) == limit and self._hint_wait is not None:
             self._hint_wait.filled()
         return due

@@ -1,6 +1,7 @@
 """Outbound HTTP: one session for the whole process, and exchanges that nothing on the other side can make unbounded."""
 
 import asyncio
+import functools
 import ssl
 import time
 from collections.abc import Mapping
@@ -16,7 +17,6 @@ from wakegate_schema.errors import WakegateError
 
 MAX_BODY: Final = 1_048_576
 """Bytes of an answer's body that are read; more is not an answer."""
-CHUNK: Final = 65_536
 USER_AGENT: Final = "wakegate"
 
 PROBLEMS: Final = {
@@ -103,7 +103,6 @@ async def exchange(
         Unanswered: with one of the reasons `dns`, `connection_refused`, `connection_failed`, `connection_lost`,
             `tls`, `timeout`, `malformed_http`. Neither it nor its context holds the request.
     """
-    timeout = aiohttp.ClientTimeout(total=limits.total_s, sock_connect=limits.connect_s)
     try:
         await fault_points.passing("http_out.send", caller)
         async with session.request(
@@ -113,7 +112,7 @@ async def exchange(
             data=body,
             allow_redirects=False,
             auto_decompress=False,
-            timeout=timeout,
+            timeout=_timeout(limits),
         ) as response:
             received = time.monotonic()
             content = await _read(response, limits.max_body)
@@ -127,12 +126,17 @@ async def exchange(
     raise Unanswered(PROBLEMS[reason], reason=reason)
 
 
+@functools.lru_cache(16)
+def _timeout(limits: Limits) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=limits.total_s, sock_connect=limits.connect_s)
+
+
 async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes | None:
     if limit == 0:
         return None
     content = bytearray()
     try:
-        async for chunk in response.content.iter_chunked(CHUNK):
+        while chunk := await response.content.readany():
             content += chunk
             if len(content) > limit:
                 response.close()

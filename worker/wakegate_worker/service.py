@@ -1,6 +1,7 @@
 """The worker as a service of its own, until it is told to stop, or inside another program."""
 
 import asyncio
+import gc
 import os
 import signal
 import threading
@@ -29,6 +30,8 @@ from wakegate_worker.worker import Worker
 
 LEAVE_S = 3.0
 """Seconds after the stop in which the process ends by itself, or is ended."""
+YOUNG = 10_000
+"""Objects after which the collector looks for cycles among the young ones; calls make few, and many objects."""
 LEAVE_WITHIN_S = 30.0
 """Seconds for which leaving `running` waits for calls that have started, unless it is told another time."""
 
@@ -54,6 +57,7 @@ async def serve(settings: Settings, *, ready: Callable[[], None] | None = None) 
     try:
         async with working(settings, stop) as worker, watched(manager, worker.probe, _doing(worker.tools)):
             _tell_ready(worker.tools)
+            _spare_collector()
             if ready is not None:
                 ready()
             await stop.wait()
@@ -94,6 +98,13 @@ async def _tell_of_held(store: Store) -> None:
             problem=OLDER_EPOCH,
             hint="`wakegate execution list` shows them; find out, then `wakegate execution release` or `abandon`",
         )
+
+
+def _spare_collector() -> None:
+    """Have the collector pass over all that a service holds to its end, and look at the rest less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG)
 
 
 def _leave_within(seconds: float) -> None:

@@ -1,6 +1,7 @@
 """The sweep: everything that only time tells of, found again from the store."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 from wakegate_schema.clock import DAY
@@ -8,12 +9,14 @@ from wakegate_schema.records import Instance
 from wakegate_schema.store import Store
 from wakegate_worker.log import log
 
-LIMIT = 200
-"""Rows of one kind that one sweep changes at most; more are swept right after."""
+LIMIT = 64
+"""Rows of one kind that one sweep changes at most, so that it holds the turn for milliseconds; more are swept right
+after."""
 PRUNE_EVERY_S = 60.0
 """How often retention looks for what is over, in seconds."""
-PRUNE_LIMIT = 500
-"""Rows of one kind in one step of retention; keeps its commits short."""
+PRUNE_LIMIT = 64
+"""Rows of one kind in one step of retention: as many as receivers write at once. Event ids are random, so each row is
+a page of its own to read, change and log."""
 WARN_EVERY_S = 3600.0
 """How often credentials are looked through, in seconds."""
 WARN_AHEAD = 7 * DAY
@@ -57,10 +60,15 @@ class Sweep:
                 self._doubted.set()
 
     async def prune(self) -> None:
-        """Take steps of retention until nothing is left to do."""
+        """Take steps of retention until nothing is left to do. Between them others have as much time as they took."""
         total = 0
-        while pruned := (await self._store.prune(self._now(), self._now() - self._retention, PRUNE_LIMIT)).total:
+        while True:
+            begun = time.monotonic()
+            pruned = (await self._store.prune(self._now(), self._now() - self._retention, PRUNE_LIMIT)).total
+            if not pruned:
+                break
             total += pruned
+            await asyncio.sleep(time.monotonic() - begun)
         if total:
             log.info("pruned", action="prune", rows=total)
 

@@ -1,6 +1,7 @@
 """Waking: the wakes that are owed, each delivered until it is acknowledged or its time is over."""
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -10,7 +11,7 @@ from wakegate_schema import timestamps
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Execution, Wake
 from wakegate_schema.store import Store, StoreUnavailable
-from wakegate_worker.keeping import beside
+from wakegate_worker.keeping import Beside
 from wakegate_worker.log import log
 from wakegate_worker.repeats import is_told
 from wakegate_worker.wake_message import GroupTold
@@ -62,7 +63,7 @@ class Waking:
         if not self._sender.takes_long(wake):
             yield
             return
-        async with beside(self._keep(wake)):
+        async with Beside(functools.partial(self._keep, wake)):
             yield
 
     async def _keep(self, wake: Wake) -> None:

@@ -97,7 +97,7 @@ class Worker:
         self._starting = self._make_starting()
         sources = Sources(sealer, functools.partial(AapClient, session))
         slots = Slots(settings.worker_concurrency)
-        self._leasing = Leasing(store, owner, hints, slots=slots, settings=settings, now=self._clock.now, stop=stop)
+        self._leasing = Leasing(store, owner, hints, slots=slots, settings=settings, clock=self._clock, stop=stop)
         self._executions = self._pump_executions(sources, settings, slots)
         self._orphans = Orphans(store, owner, self._executions, slots, lease_s=self._lease_s, now=self._clock.now)
         has = {name: tool.version for name, tool in tools.items()}

@@ -129,7 +129,7 @@ class ControlApp:
         self._note(refused, visitor, cause)
         if request.writer.output_size:  # of a stream: nothing else can be said in the middle of one
             raise ConnectionAbortedError("the answer broke off")
-        if visitor is None and not await self._strangers.prompt():
+        if visitor is None and not self._strangers.prompt():
             await asyncio.sleep(HELD_S)
         return refusal(refused)
 

@@ -48,8 +48,18 @@ class ControlConnection(Connection):
             finally:
                 self._visit = None
 
-    def refusal(self, reason: str) -> web.Response:
-        """Return the answer to what aiohttp could not handle."""
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what aiohttp's parser refused (status 400), and whatever else it catches (500)."""
+        del status, message
+        reason = self.note_error(exc)
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer was begun already")
         return refusal(ControlRefused(reason))
 
     def raw_refusal(self, reason: str) -> bytes:

@@ -14,6 +14,7 @@ from wakegate_schema.states import RESOLVED, State
 
 UNRESOLVED = tuple(state.value for state in State if state not in RESOLVED)
 UNDELIVERED = ("owed", "undelivered")
+PROCESSES = "wakegate_receiver_processes"
 DUE = ("execution", "attempt", "cancel", "wake")
 
 
@@ -62,6 +63,7 @@ class Gauges(Collector):
         build = GaugeMetricFamily("wakegate_build_info", "Always 1; its label names the version.", labels=["version"])
         build.add_metric([self._version], 1)
         yield build
+        yield GaugeMetricFamily(PROCESSES, "Receiver processes whose counts are on this page.", value=1)
         refusals = CounterMetricFamily(
             "wakegate_refusals", "Webhook requests that were refused, by reason (docs/answers.md).", labels=["reason"]
         )

@@ -3,17 +3,17 @@
 import time
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from wakegate_receiver.metrics.receipts import Receipts
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Arrival, Binding, Challenge, Receipt, Timing
 from wakegate_schema.states import RESOLVED, State
 from wakegate_schema.store import Store
 
-_COMMIT_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _START_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 _SLACK_BUCKETS: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 86_400.0)
-_ACKNOWLEDGED: Final = ("saved", "duplicate", "discarded")
 _TOLD: Final = sorted(RESOLVED | {State.IN_DOUBT, State.PERMITTED})
 
 
@@ -22,26 +22,8 @@ class Measures:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Make them in a registry."""
-        self._acknowledged = Counter(
-            "wakegate_acknowledgements",
-            "Notifications acknowledged with a 2xx, by what they were: saved, duplicate, discarded.",
-            ["kind"],
-            registry=registry,
-        )
-        self._verified = Counter(
-            "wakegate_verifications", "Verification challenges that were answered with a 200.", registry=registry
-        )
-        self._commit = Histogram(
-            "wakegate_commit_seconds",
-            "From a notification's proof to its commit on disk.",
-            buckets=_COMMIT_BUCKETS,
-            registry=registry,
-        )
-        self._skew = Gauge(
-            "wakegate_webhook_skew_seconds",
-            "This host's clock less the timestamp of the latest genuine webhook: its way, and how far clocks differ.",
-            registry=registry,
-        )
+        self._receipts = Receipts()
+        registry.register(self._receipts)
         self._resolved = Counter(
             "wakegate_resolutions",
             "Changes of executions that harnesses are told of, by the state they came to.",
@@ -60,24 +42,20 @@ class Measures:
             buckets=_SLACK_BUCKETS,
             registry=registry,
         )
-        for kind in _ACKNOWLEDGED:
-            self._acknowledged.labels(kind)
         for state in _TOLD:  # at 0 from the start: `increase()` does not see the first of a series that begins at 1
             self._resolved.labels(state.value)
 
     def genuine(self, ahead_s: float) -> None:
         """Note by how many seconds this host's clock was ahead of a genuine webhook's timestamp."""
-        self._skew.set(ahead_s)
+        self._receipts.ahead_s = ahead_s
 
     def committed(self, receipt: Receipt, seconds: float) -> None:
         """Count a notification that was recorded, and how long that took; a conflict is a refusal and not counted."""
-        if receipt.kind in _ACKNOWLEDGED:
-            self._acknowledged.labels(receipt.kind).inc()
-            self._commit.observe(seconds)
+        self._receipts.count(receipt.kind, seconds)
 
     def verified(self) -> None:
         """Count a challenge that was answered."""
-        self._verified.inc()
+        self._receipts.verified += 1
 
     def told(self, timing: Timing) -> None:
         """Count a resolution, and the times of its attempt if it is the first word about one."""
@@ -91,18 +69,22 @@ class Measures:
 
 
 class MeasuredRecords:
-    """The store's two verbs for webhooks, measured."""
+    """The store's two verbs for webhooks, measured and told of."""
 
     def __init__(self, store: Store, measures: Measures) -> None:
         """Take the store and what counts."""
         self._store = store
         self._measures = measures
+        self._log = structlog.get_logger().bind()  # what is not told costs nothing then
 
     async def record(self, arrival: Arrival) -> Receipt:
         """Record a verified notification, durably."""
         begun = time.monotonic()
         receipt = await self._store.record(arrival)
         self._measures.committed(receipt, time.monotonic() - begun)
+        self._log.debug(
+            "received", action="record", outcome=receipt.kind, reason=receipt.reason, event_id=arrival.event_id
+        )
         return receipt
 
     async def bind(self, challenge: Challenge) -> Binding:

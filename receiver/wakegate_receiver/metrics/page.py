@@ -12,6 +12,8 @@ from prometheus_client.process_collector import ProcessCollector
 
 from wakegate_receiver.metrics.gauges import Gauges, StoreLook
 from wakegate_receiver.metrics.measures import Measures
+from wakegate_receiver.metrics.tally import KEPT_EVERY_S, Tally
+from wakegate_receiver.metrics.together import together
 from wakegate_schema import clock_mark
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import RegisteredWorker
@@ -30,7 +32,11 @@ _log = structlog.get_logger()
 
 
 def metrics_page(
-    store: Store, refused: Mapping[str, int], connections: Callable[[], int], now: Callable[[], int]
+    store: Store,
+    refused: Mapping[str, int],
+    connections: Callable[[], int],
+    now: Callable[[], int],
+    tally: Tally | None = None,
 ) -> "tuple[Measures, MetricsPage]":
     """Return what counts and the page it is written on.
 
@@ -39,25 +45,33 @@ def metrics_page(
         refused: how often each reason was given.
         connections: how many are open.
         now: the wall clock, µs.
+        tally: where several processes keep their counts; None for a receiver by itself.
     """
     registry = CollectorRegistry()
     measures = Measures(registry)
     gauges = Gauges(refused, connections, version("wakegate"), store.queue_state)
-    return measures, MetricsPage(store, measures, gauges, registry, now)
+    return measures, MetricsPage(store, measures, gauges, registry, now, tally)
 
 
 class MetricsPage:
     """Writes the page. One for each receiver; what it counts begins with the receiver."""
 
     def __init__(
-        self, store: Store, measures: Measures, gauges: Gauges, registry: CollectorRegistry, now: Callable[[], int]
+        self,
+        store: Store,
+        measures: Measures,
+        gauges: Gauges,
+        registry: CollectorRegistry,
+        now: Callable[[], int],
+        tally: Tally | None = None,
     ) -> None:
-        """Take the store, what counts, the registry of both, and the wall clock (µs)."""
+        """Take the store, what counts, the registry of both, the wall clock (µs), and several processes' tally."""
         self._store = store
         self._measures = measures
         self._gauges = gauges
         self._registry = registry
         self._now = now
+        self._tally = tally
         self._last: int | None = None
         self._looked_at = float("-inf")
         self._looking = asyncio.Lock()
@@ -84,7 +98,19 @@ class MetricsPage:
                     self._looked_at = loop.time()
             finally:
                 self._next = None
-            return generate_latest(self._registry)
+            page = generate_latest(self._registry)
+        if self._tally is None:
+            return page
+        return together({self._tally.number: page} | self._tally.others(), self._tally.number)
+
+    async def tell(self) -> None:
+        """Keep what this process counts in the tally, until cancelled. The store is another process's to look at."""
+        while self._tally is not None:
+            try:
+                self._tally.keep(generate_latest(self._registry))
+            except OSError as error:
+                _log.warning("this process's counts cannot be told", action="metrics", problem=error.strerror)
+            await asyncio.sleep(KEPT_EVERY_S)
 
     async def follow(self) -> None:
         """Count what is told from now on, until cancelled."""

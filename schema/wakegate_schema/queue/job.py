@@ -1,5 +1,6 @@
 """The job: what a hint is in RQ. It carries its pool's name and no code; nobody reads more of it than its id."""
 
+import time
 from typing import Final
 
 from redis import Redis
@@ -18,8 +19,13 @@ KEPT: Final = 8
 """How many hints may lie in a pool's queue while no worker takes them."""
 KEPT_S: Final = 60
 """Seconds after the last hint at which what lies in a pool's queue is forgotten."""
+LATELY_S: Final = 0.1
+"""Seconds after a hint within which it is asked first whether one lies there still: a burst makes many in vain."""
 FUNCTION: Final = "wakegate.look"
 """What RQ shows as the job's function. There is none of that name: a stock RQ worker can do nothing with a hint."""
+
+_GONE: Final = -2
+"""What Redis says of the time that a key has left which does not exist."""
 
 
 def hint_id(pool: str) -> str:
@@ -35,19 +41,24 @@ class Hints:
         self._connection = connection
         self._pool = pool
         self._queue = Queue(hint_id(pool), connection=connection, serializer=JSONSerializer)
+        self._sent_at = float("-inf")
 
     def send(self) -> bool:
         """Put a hint into the queue; False when one that nobody has begun with is there already.
 
         Raises `redis.RedisError`.
         """
-        job = self._job()
-        try:
-            self._queue.enqueue_job(job, unique=True)
-        except DuplicateJobError:
-            self._see_that_it_ends(job)
+        now = time.monotonic()
+        lately, self._sent_at = now < self._sent_at + LATELY_S, now
+        if lately and self._lies_there():  # cheaper than what RQ does until it says the same
             return False
         with self._connection.pipeline(transaction=False) as pipeline:
+            try:
+                # The pipeline takes RQ's note of the queue; the job itself goes out at once, by RQ's script.
+                self._queue.enqueue_job(self._job(), pipeline=pipeline, unique=True)
+            except DuplicateJobError:
+                self._lies_there()
+                return False
             pipeline.ltrim(self._queue.key, -KEPT, -1)
             pipeline.expire(self._queue.key, KEPT_S)
             pipeline.execute()
@@ -67,7 +78,13 @@ class Hints:
             description="look at the store",
         )
 
-    def _see_that_it_ends(self, job: Job) -> None:
-        """Let no hint stand in the way of others for longer than its time, whoever made it last."""
-        if not 0 <= int(self._connection.ttl(job.key)) <= HINT_TTL_S:
-            self._connection.expire(job.key, HINT_TTL_S)
+    def _lies_there(self) -> bool:
+        """Return whether a hint is there. None stands in the way of others for longer than its time, whoever made it.
+
+        Its worker forgets it before it looks: while it is there, a look is to come.
+        """
+        key = Job.key_for(hint_id(self._pool))
+        left = int(self._connection.ttl(key))
+        if left != _GONE and not 0 <= left <= HINT_TTL_S:
+            self._connection.expire(key, HINT_TTL_S)
+        return left != _GONE

@@ -15,8 +15,9 @@ from wakegate_schema.queue.redis_client import ADVICE, connect, interrupt, reaso
 from wakegate_schema.queue.ringer import Living, QueueState
 from wakegate_schema.queue.trouble import Trouble
 
-GAP_S: Final = 0.005
-"""Seconds between two hints at least: what is rung meanwhile is one hint. A burst of any length costs 200 a second."""
+GAP_S: Final = (0.005, 0.02)
+"""Seconds between two hints, at least: at first, and after some in a row. What is rung meanwhile is one hint, and a
+burst of any length costs 50 a second."""
 ANSWER_S: Final = 1.0
 """How long Redis may take for an answer, in seconds."""
 PAUSE_S: Final = (0.1, 5.0)
@@ -83,11 +84,12 @@ class RqRinger:
             self._thread = thread
 
     def _run(self) -> None:
-        pause = PAUSE_S[0]
+        pause, gap = PAUSE_S[0], GAP_S[0]
         while self._wait():
             if self._send():
                 pause = PAUSE_S[0]
-                self._rest(GAP_S)
+                self._rest(gap)
+                gap = min(2 * gap, GAP_S[1]) if self._rung else GAP_S[0]
             else:
                 with self._condition:
                     self._rung = not self._closing  # it is tried again, unless there is no time left for it

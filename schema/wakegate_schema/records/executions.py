@@ -43,7 +43,6 @@ class Suspension:
 
 def call_digest(tool: str, arguments: bytes, context: bytes | None, reasoning: str | None, timeout: str) -> bytes:
     """Return the 32 bytes that name a call: every part the approver sees, each with its length before it."""
-    digest = hashlib.sha256()
     parts = (
         tool.encode(),
         arguments,
@@ -51,10 +50,8 @@ def call_digest(tool: str, arguments: bytes, context: bytes | None, reasoning: s
         None if reasoning is None else reasoning.encode(),
         timeout.encode(),
     )
-    for part in parts:
-        digest.update(b"-" if part is None else b"%d:" % len(part))
-        digest.update(part or b"")
-    return digest.digest()
+    pieces = (b"-" if part is None else b"%d:%b" % (len(part), part) for part in parts)
+    return hashlib.sha256(b"".join(pieces)).digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,14 @@ UPDATE execution SET lease_until = :at WHERE state = 'started' AND lease_until >
 
 -- name: epoch_hold_attached
 -- One that the provider knew before this epoch began was submitted in the time that the store does not know of.
+WITH item (execution_id, problem, margin) AS {batch text, text, bigint}
 UPDATE execution
-SET epoch = epoch - 1, problem = :problem, tries = 0, lease_number = lease_number + 1, lease_until = NULL,
+SET epoch = epoch - 1, problem = item.problem, tries = 0, lease_number = lease_number + 1, lease_until = NULL,
     lease_owner = NULL
-WHERE execution_id = :execution_id AND state = 'waiting' AND released_at IS NULL
+FROM item
+WHERE execution.execution_id = item.execution_id AND state || '' = 'waiting' AND released_at IS NULL
     AND epoch > 1 AND epoch = (SELECT MAX(number) FROM epoch)
-    AND request_created_at < :margin + (SELECT at FROM epoch ORDER BY number DESC LIMIT 1);
+    AND request_created_at < item.margin + (SELECT at FROM epoch ORDER BY number DESC LIMIT 1);
 
 -- name: epoch_release
 UPDATE execution

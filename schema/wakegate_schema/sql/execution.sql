@@ -14,6 +14,10 @@ WHERE provider = :provider AND instance_id = :instance_id AND idempotency_key = 
 -- name: execution
 SELECT * FROM execution WHERE execution_id = :execution_id;
 
+-- name: executions_among
+WITH item (execution_id) AS {batch text}
+SELECT execution.* FROM item {ordered_join} execution ON execution.execution_id = item.execution_id;
+
 -- name: execution_by_request
 SELECT * FROM execution WHERE provider = :provider AND instance_id = :instance_id AND request_id = :request_id;
 
@@ -90,69 +94,117 @@ SELECT MIN(at) AS at FROM (
 ) AS soonest;
 
 -- name: lease_keep
+-- A batch is joined by the ids of its executions: `state || ''` is read from the row, and no index of a state searched.
+WITH item (execution_id, number, at, until) AS {batch text, bigint, bigint, bigint}
 UPDATE execution
-SET lease_until = :until, due_at = CASE WHEN due_at < lease_until THEN due_at ELSE :until END
-WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at
-    AND state IN ('saved', 'submitting', 'waiting');
+SET lease_until = item.until, due_at = CASE WHEN due_at < lease_until THEN due_at ELSE item.until END
+FROM item
+WHERE execution.execution_id = item.execution_id AND lease_number = item.number AND lease_until > item.at
+    AND state || '' IN ('saved', 'submitting', 'waiting')
+RETURNING execution.execution_id;
 
 -- name: lease_release
 -- A due_at before the lease's end was set by a notification meanwhile: the execution is due now. One that is passed on
 -- is due from now, not from then, or the others would have no head start.
 -- An approval that could not be used yet is pinned: the trigger lets no later answer move its end.
+WITH item (execution_id, number, due_at, problem, at, pass_on, decided_at, expires_at) AS
+    {batch text, bigint, bigint, text, bigint, bigint, bigint, bigint}
 UPDATE execution
 SET due_at = CASE
-        WHEN due_at >= lease_until THEN :due_at WHEN :pass_on = 1 THEN :at ELSE {least}(due_at, :at) END,
-    lease_until = NULL, lease_owner = CASE WHEN :pass_on = 1 THEN lease_owner END, problem = :problem,
-    tries = CASE WHEN CAST(:problem AS TEXT) IS NULL THEN 0 ELSE tries + 1 END,
-    decided_at = COALESCE(decided_at, :decided_at), expires_at = COALESCE(expires_at, :expires_at)
-WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at
-    AND state IN ('saved', 'submitting', 'waiting');
+        WHEN execution.due_at >= lease_until THEN item.due_at WHEN item.pass_on = 1 THEN item.at
+        ELSE {least}(execution.due_at, item.at)
+    END,
+    lease_until = NULL, lease_owner = CASE WHEN item.pass_on = 1 THEN lease_owner END, problem = item.problem,
+    tries = CASE WHEN item.problem IS NULL THEN 0 ELSE tries + 1 END,
+    decided_at = COALESCE(execution.decided_at, item.decided_at),
+    expires_at = COALESCE(execution.expires_at, item.expires_at)
+FROM item
+WHERE execution.execution_id = item.execution_id AND lease_number = item.number AND lease_until > item.at
+    AND state || '' IN ('saved', 'submitting', 'waiting')
+RETURNING execution.execution_id;
 
 -- name: begin_submission
+WITH item (execution_id, number, tool_version, at) AS {batch text, bigint, text, bigint}
 UPDATE execution
-SET state = 'submitting', reason = NULL, actor = 'worker', changed_at = :at,
-    tool_version = COALESCE(tool_version, :tool_version)
-WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at AND state = 'saved';
+SET state = 'submitting', reason = NULL, actor = 'worker', changed_at = item.at,
+    tool_version = COALESCE(execution.tool_version, item.tool_version)
+FROM item
+WHERE execution.execution_id = item.execution_id AND lease_number = item.number AND lease_until > item.at
+    AND state || '' = 'saved'
+RETURNING execution.execution_id;
 
 -- name: is_submitting
-SELECT 1 FROM execution
-WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at AND state = 'submitting';
+WITH item (execution_id, number, at) AS {batch text, bigint, bigint}
+SELECT execution.execution_id
+FROM item {ordered_join} execution
+    ON execution.execution_id = item.execution_id AND lease_number = item.number AND lease_until > item.at
+    AND state || '' = 'submitting';
 
 -- name: attach
-UPDATE execution SET request_id = :request_id, request_created_at = :created_at, deadline_at = :deadline_at
-WHERE execution_id = :execution_id;
+WITH item (execution_id, request_id, created_at, deadline_at) AS {batch text, text, bigint, bigint}
+UPDATE execution
+SET request_id = item.request_id, request_created_at = item.created_at, deadline_at = item.deadline_at
+FROM item
+WHERE execution.execution_id = item.execution_id;
 
 -- name: attached_waits
+WITH item (execution_id, at) AS {batch text, bigint}
 UPDATE execution
-SET state = 'waiting', reason = NULL, actor = 'worker', tries = 0, changed_at = :at,
+SET state = 'waiting', reason = NULL, actor = 'worker', tries = 0, changed_at = item.at,
     problem = CASE WHEN epoch < (SELECT MAX(number) FROM epoch) THEN problem END
-WHERE execution_id = :execution_id AND state = 'submitting';
+FROM item
+WHERE execution.execution_id = item.execution_id AND state || '' = 'submitting'
+RETURNING execution.execution_id;
+
+-- name: attached_and_notified
+-- Of these executions, those whose notification came before their request's id.
+WITH item (execution_id) AS {batch text}
+SELECT execution.execution_id
+FROM item {ordered_join} execution ON execution.execution_id = item.execution_id
+WHERE EXISTS (
+    SELECT 1 FROM notification
+    WHERE notification.provider = execution.provider AND notification.instance_id = execution.instance_id
+        AND notification.request_id = execution.request_id AND notification.state = 'received'
+);
 
 -- name: close_unstarted
+WITH item (execution_id, number, at, state, reason, decided_at, expires_at, note, cancel) AS
+    {batch text, bigint, bigint, text, text, bigint, bigint, text, bigint}
 UPDATE execution
-SET state = :state, reason = :reason, actor = 'worker', problem = NULL, due_at = NULL, hold_until = NULL,
-    lease_until = NULL, lease_owner = NULL, decided_at = COALESCE(decided_at, :decided_at),
-    expires_at = COALESCE(expires_at, :expires_at), note = :note,
-    finished_at = :at, changed_at = :at, cancel_due_at = CASE WHEN :cancel = 1 THEN :at END, cancel_tries = 0
-WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at
-    AND state IN ('saved', 'submitting', 'waiting');
+SET state = item.state, reason = item.reason, actor = 'worker', problem = NULL, due_at = NULL, hold_until = NULL,
+    lease_until = NULL, lease_owner = NULL, decided_at = COALESCE(execution.decided_at, item.decided_at),
+    expires_at = COALESCE(execution.expires_at, item.expires_at), note = item.note, finished_at = item.at,
+    changed_at = item.at, cancel_due_at = CASE WHEN item.cancel = 1 THEN item.at END, cancel_tries = 0
+FROM item
+WHERE execution.execution_id = item.execution_id AND lease_number = item.number AND lease_until > item.at
+    AND execution.state || '' IN ('saved', 'submitting', 'waiting')
+RETURNING execution.execution_id;
 
 -- name: permit
+WITH item (execution_id, number, decided_at, expires_at, note, at, ahead, runs) AS
+    {batch text, bigint, bigint, bigint, text, bigint, bigint, text}
 UPDATE execution
 SET state = 'permitted', reason = 'approved', actor = 'worker', problem = NULL, tries = 0, due_at = NULL,
-    lease_until = CASE runs WHEN 'worker' THEN lease_until END,
-    lease_owner = CASE runs WHEN 'worker' THEN lease_owner END,
-    decided_at = :decided_at, expires_at = :expires_at, note = :note, changed_at = :at, provider_ahead = :ahead
-WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at AND state = 'waiting'
-    AND runs = :runs AND :at < :expires_at AND epoch = (SELECT MAX(number) FROM epoch);
+    lease_until = CASE execution.runs WHEN 'worker' THEN lease_until END,
+    lease_owner = CASE execution.runs WHEN 'worker' THEN lease_owner END,
+    decided_at = item.decided_at, expires_at = item.expires_at, note = item.note, changed_at = item.at,
+    provider_ahead = item.ahead
+FROM item
+WHERE execution.execution_id = item.execution_id AND lease_number = item.number AND lease_until > item.at
+    AND state || '' = 'waiting' AND execution.runs = item.runs AND item.at < item.expires_at
+    AND epoch = (SELECT MAX(number) FROM epoch)
+RETURNING execution.execution_id;
 
 -- name: start
+WITH item (execution_id, number, at, until) AS {batch text, bigint, bigint, bigint}
 UPDATE execution
-SET state = 'started', reason = 'approved', actor = 'worker', started_at = :at, changed_at = :at,
-    attempt_number = lease_number, lease_until = :until, hold_until = NULL
-WHERE execution_id = :execution_id AND lease_number = :number AND lease_until > :at AND state = 'permitted'
-    AND runs = 'worker' AND :at < expires_at AND epoch = (SELECT MAX(number) FROM epoch)
-RETURNING *;
+SET state = 'started', reason = 'approved', actor = 'worker', started_at = item.at, changed_at = item.at,
+    attempt_number = lease_number, lease_until = item.until, hold_until = NULL
+FROM item
+WHERE execution.execution_id = item.execution_id AND lease_number = item.number AND lease_until > item.at
+    AND state || '' = 'permitted' AND runs = 'worker' AND item.at < expires_at
+    AND epoch = (SELECT MAX(number) FROM epoch)
+RETURNING {every};
 
 -- name: claim
 UPDATE execution
@@ -170,23 +222,34 @@ WHERE execution_id = :execution_id AND state = 'started' AND claim_id = :claim_i
 RETURNING *;
 
 -- name: attempt_renew
-UPDATE execution SET lease_until = {greatest}(lease_until, :until)
-WHERE execution_id = :execution_id AND attempt_number = :number AND state = 'started' AND lease_until > :at
-    AND attempt_token_hash IS NOT DISTINCT FROM :token_hash;
+WITH item (execution_id, number, at, until, token_hash) AS {batch text, bigint, bigint, bigint, bytea}
+UPDATE execution SET lease_until = {greatest}(lease_until, item.until)
+FROM item
+WHERE execution.execution_id = item.execution_id AND attempt_number = item.number AND state || '' = 'started'
+    AND lease_until > item.at AND attempt_token_hash IS NOT DISTINCT FROM item.token_hash
+RETURNING execution.execution_id;
 
 -- name: attempt_runs_on
 -- In doubt, lease_until is a sign of life: who asks the tool's probe sees it change, also by a clock that stands still.
+WITH item (execution_id, number, until, token_hash) AS {batch text, bigint, bigint, bytea}
 UPDATE execution
-SET lease_until = CASE state WHEN 'in_doubt' THEN {greatest}(:until, COALESCE(lease_until, 0) + 1) ELSE lease_until END
-WHERE execution_id = :execution_id AND attempt_number = :number AND state IN ('started', 'in_doubt')
-    AND attempt_token_hash IS NOT DISTINCT FROM :token_hash;
+SET lease_until = CASE state
+        WHEN 'in_doubt' THEN {greatest}(item.until, COALESCE(lease_until, 0) + 1) ELSE lease_until
+    END
+FROM item
+WHERE execution.execution_id = item.execution_id AND attempt_number = item.number
+    AND state || '' IN ('started', 'in_doubt') AND attempt_token_hash IS NOT DISTINCT FROM item.token_hash
+RETURNING execution.execution_id;
 
 -- name: attempt_finish
+WITH item (execution_id, state, reason, actor, result, error, at, finished_at) AS
+    {batch text, text, text, text, bytea, text, bigint, bigint}
 UPDATE execution
-SET state = :state, reason = :reason, actor = :actor, result = :result, error = :error, changed_at = :at,
-    finished_at = :finished_at, lease_until = NULL, lease_owner = NULL
-WHERE execution_id = :execution_id AND state IN ('started', 'in_doubt')
-RETURNING *;
+SET state = item.state, reason = item.reason, actor = item.actor, result = item.result, error = item.error,
+    changed_at = item.at, finished_at = item.finished_at, lease_until = NULL, lease_owner = NULL
+FROM item
+WHERE execution.execution_id = item.execution_id AND execution.state || '' IN ('started', 'in_doubt')
+RETURNING {every};
 
 -- name: settle
 UPDATE execution
@@ -194,6 +257,13 @@ SET state = :state, reason = :reason, actor = :actor, resolution_note = :note, c
     lease_until = NULL
 WHERE execution_id = :execution_id AND state = 'in_doubt'
 RETURNING *;
+
+-- name: sweep_due
+-- Whether there is anything for each of the three that follow; mostly there is not.
+SELECT
+    EXISTS (SELECT 1 FROM execution WHERE state = 'started' AND lease_until <= :at) AS in_doubt,
+    EXISTS (SELECT 1 FROM execution WHERE state = 'permitted' AND expires_at <= :at) AS lapsed,
+    EXISTS (SELECT 1 FROM execution WHERE hold_until IS NOT NULL AND hold_until <= :at) AS held;
 
 -- name: sweep_in_doubt
 UPDATE execution

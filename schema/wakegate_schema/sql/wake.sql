@@ -8,18 +8,26 @@ RETURNING *;
 
 -- name: wake_keep
 -- Only while nobody else has it: whoever leases or replays it sets another time.
-UPDATE wake SET due_at = :until WHERE wake_id = :wake_id AND state = 'owed' AND due_at = :since;
+WITH item (wake_id, since, until) AS {batch text, bigint, bigint}
+UPDATE wake SET due_at = item.until
+FROM item
+WHERE wake.wake_id = item.wake_id AND state || '' = 'owed' AND due_at = item.since
+RETURNING wake.wake_id;
 
 -- name: wake_delivered
 -- Also one that somebody else had given up: the harness says that it knows.
-UPDATE wake SET state = 'delivered', delivered_at = :at, due_at = NULL, problem = NULL
-WHERE wake_id = :wake_id AND state <> 'delivered';
+WITH item (wake_id, at) AS {batch text, bigint}
+UPDATE wake SET state = 'delivered', delivered_at = item.at, due_at = NULL, problem = NULL
+FROM item
+WHERE wake.wake_id = item.wake_id AND state <> 'delivered';
 
 -- name: wake_failed
+WITH item (wake_id, due_at, problem) AS {batch text, bigint, text}
 UPDATE wake
-SET tries = tries + 1, problem = :problem, due_at = :due_at,
-    state = CASE WHEN CAST(:due_at AS BIGINT) IS NULL THEN 'undelivered' ELSE 'owed' END
-WHERE wake_id = :wake_id AND state = 'owed';
+SET tries = tries + 1, problem = item.problem, due_at = item.due_at,
+    state = CASE WHEN item.due_at IS NULL THEN 'undelivered' ELSE 'owed' END
+FROM item
+WHERE wake.wake_id = item.wake_id AND state || '' = 'owed';
 
 -- name: wake_replay
 UPDATE wake

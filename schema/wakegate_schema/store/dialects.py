@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)\b")
+_BATCH = re.compile(r"\{batch ([a-z, ]+)\}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -17,6 +18,7 @@ class Dialect:
     words: Mapping[str, str]
     """What stands for each word in braces.
 
+    `every`: all columns of `execution` that a change returns, without those of the batch that it was joined with.
     `greatest`, `least`: of two or more values, none of which is NULL. `ordered_join`: a join whose left side is read
     first, and `unindexed`: a column by which no index is to be chosen, where the planner has to be told. `no_bytes`:
     an empty string of bytes.
@@ -25,9 +27,12 @@ class Dialect:
     """How a named parameter is written, `:name` if None."""
     placeholder: str | None = None
     """How a parameter without a name is written, `?` if None."""
+    has_arrays: bool = False
+    """Whether a batch goes as one array for each column, rather than as one row of values for each item."""
 
     def say(self, block: str) -> str:
         """Return a block as the driver takes it."""
+        block = _BATCH.sub(self._batch, block)
         for word, said in self.words.items():
             block = block.replace("{" + word + "}", said)
         if self.named is not None:
@@ -36,19 +41,42 @@ class Dialect:
             block = block.replace("?", self.placeholder)
         return block
 
+    def _batch(self, columns: re.Match[str]) -> str:
+        """Return the rows of a batch, of columns of these types, in parentheses."""
+        types = columns[1].split(", ")
+        if self.has_arrays:
+            arrays = ", ".join(f"?::{each}[]" for each in types)
+            return f"(SELECT * FROM unnest({arrays}))"  # noqa: S608 (types and placeholders)
+        return f"(VALUES ({', '.join('?' * len(types))}){{items}})"
+
 
 SQLITE = Dialect(
     "sqlite",
     MappingProxyType(
-        {"greatest": "MAX", "least": "MIN", "ordered_join": "CROSS JOIN", "no_bytes": "x''", "unindexed": "+"}
+        {
+            "every": "*",
+            "greatest": "MAX",
+            "least": "MIN",
+            "ordered_join": "CROSS JOIN",
+            "no_bytes": "x''",
+            "unindexed": "+",
+        }
     ),
 )
 POSTGRESQL = Dialect(
     "postgresql",
     MappingProxyType(
-        {"greatest": "GREATEST", "least": "LEAST", "ordered_join": "JOIN", "no_bytes": "''::bytea", "unindexed": ""}
+        {
+            "every": "execution.*",
+            "greatest": "GREATEST",
+            "least": "LEAST",
+            "ordered_join": "JOIN",
+            "no_bytes": "''::bytea",
+            "unindexed": "",
+        }
     ),
     named=r"%(\1)s",
     placeholder="%b",
+    has_arrays=True,
 )
 """psycopg's parameters; those of a batch go as binary, which costs a third of the time."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from wakegate_schema import fault_points
 from wakegate_schema.loggers import logger
@@ -25,6 +25,10 @@ MAX_BATCH = 256
 """Items in one transaction; keeps a commit short."""
 MAX_WAITING = 10_000
 """Items waiting for a commit; more are refused, so that memory stays bounded."""
+PUT_TOGETHER: Final = 64
+"""The most items that are handed to the writer as one; it takes such bundles whole."""
+QUIET_TURNS: Final = 2
+"""Turns of an event loop that bring nothing new, after which the writer is given what was gathered."""
 PATIENCE_S = 10.0
 """How long a caller waits for an answer; longer than for somebody's lock on the file, so that this is told first."""
 _UNANSWERED = object()
@@ -36,9 +40,17 @@ class _Job:
     verb: Verb[Any, Any]
     item: Any
     future: asyncio.Future[Any]
-    loop: asyncio.AbstractEventLoop
     answer: Any = _UNANSWERED
     """The result, or the exception to raise."""
+
+
+@dataclass(slots=True)
+class _Bundle:
+    """What one event loop wanted in a few turns: one hand-over, one timer and one answer for all of it."""
+
+    jobs: list[_Job]
+    loop: asyncio.AbstractEventLoop
+    patience: asyncio.TimerHandle
 
 
 _Kinds = dict[Verb[Any, Any], list[_Job]]
@@ -57,9 +69,13 @@ class GroupCommit:
         """
         self._engine = engine
         self._beside = beside
-        self._waiting: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._gathering: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+        """What each event loop's present turn has asked for so far."""
+        self._waiting: queue.SimpleQueue[_Bundle | None] = queue.SimpleQueue()
+        self._count = 0
+        """Items in the queue."""
         self._lock = threading.Lock()
-        """Guards the thread and the end: event loops in several threads may use one store."""
+        """Guards the thread, the count and the end: event loops in several threads may use one store."""
         self._thread: threading.Thread | None = None
         self._closed = False
         self._ownership = Ownership()
@@ -72,19 +88,23 @@ class GroupCommit:
         """
         self._ownership.check()
         loop = asyncio.get_running_loop()
-        job = _Job(verb, item, loop.create_future(), loop)
-        self._put(job)
-        # The writer may wait without end: for the turn of a stopped process, for a disk that hangs.
-        patience = loop.call_later(PATIENCE_S, _give_up, job.future)
-        try:
-            answer: _R = await job.future
-        finally:
-            patience.cancel()
+        gathering = self._gathering.get(loop, ())
+        if self._closed:
+            raise _closed()
+        if self._count + len(gathering) >= MAX_WAITING:
+            raise StoreUnavailable("too many writes are waiting; try again", reason="overloaded")
+        if not gathering:
+            gathering = self._gathering[loop] = []
+            loop.call_soon(self._gather_on, loop, 0, 0)
+        job = _Job(verb, item, loop.create_future())
+        gathering.append(job)
+        answer: _R = await job.future
         return answer
 
     async def close(self) -> bool:
         """Commit what waits and end the thread; return whether it has ended. Repeats are no-ops."""
         self._ownership.check()
+        self._hand_over(asyncio.get_running_loop())
         with self._lock:
             thread = self._thread
             if thread is not None and not self._closed:
@@ -97,18 +117,38 @@ class GroupCommit:
                 return False
         return True
 
-    def _put(self, job: _Job) -> None:
+    def _gather_on(self, loop: asyncio.AbstractEventLoop, seen: int, quiet: int) -> None:
+        """Let a loop that is at work gather more, for as long as every few turns of it bring something.
+
+        A commit costs nearly as much for one item as for many, and takes the loop's time too.
+        """
+        count = len(self._gathering.get(loop, ()))
+        quiet = 0 if count > seen else quiet + 1
+        if quiet > QUIET_TURNS or count >= PUT_TOGETHER:
+            self._hand_over(loop)
+        else:
+            loop.call_soon(self._gather_on, loop, count, quiet)
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give the writer what this turn of the loop has gathered: it is woken once, not once for each item."""
+        gathered = self._gathering.pop(loop, [])
+        try:
+            for first in range(0, len(gathered), PUT_TOGETHER):
+                self._put(gathered[first : first + PUT_TOGETHER], loop)
+        except StoreUnavailable as error:
+            _settle_all(gathered, error)  # what was put waits on, but nothing is done for who has been told
+
+    def _put(self, jobs: list[_Job], loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
             if self._closed:
-                raise StoreUnavailable("the store is closed", reason="closed")
-            if self._waiting.qsize() >= MAX_WAITING:
-                raise StoreUnavailable("too many writes are waiting; try again", reason="overloaded")
-            self._waiting.put(job)
+                raise _closed()
+            # The writer may wait without end: for the turn of a stopped process, for a disk that hangs.
+            self._waiting.put(_Bundle(jobs, loop, loop.call_later(PATIENCE_S, _give_up, jobs)))
+            self._count += len(jobs)
             if self._thread is None:
                 try:
                     self._begin()
                 except RuntimeError as error:
-                    job.future.cancel()  # it waits on, but nothing is done for who has given up
                     raise StoreUnavailable(
                         "no thread can be had to write from; try again", reason="no_thread"
                     ) from error
@@ -120,17 +160,19 @@ class GroupCommit:
 
     def _run(self) -> None:
         try:
-            while batch := self._take():
+            while bundles := self._take():
                 try:
-                    self._commit(batch)
+                    batch = [job for bundle in bundles for job in bundle.jobs if not job.future.done()]
+                    if batch:
+                        self._commit(batch)
                 finally:
-                    _deliver(batch)
+                    _deliver(bundles)
         finally:
             self._end()
 
     def _end(self) -> None:
         """Let go. After a failure another thread goes on with what waits; at the end nobody is left waiting."""
-        left: list[_Job] = []
+        left: list[_Bundle] = []
         self._engine.close()  # takes the WAL in, perhaps; callers must not wait for the lock meanwhile
         with self._lock:
             self._thread = None
@@ -140,8 +182,8 @@ class GroupCommit:
                 return
             with suppress(queue.Empty):
                 while True:
-                    job = self._waiting.get_nowait()
-                    left += [] if job is None else [job]
+                    bundle = self._waiting.get_nowait()
+                    left += [] if bundle is None else [bundle]
         _deliver(left)
 
     def _commit(self, batch: list[_Job]) -> None:
@@ -165,26 +207,25 @@ class GroupCommit:
             _reach("store.commit", kinds)
         _reach("store.committed", kinds)
 
-    def _take(self) -> list[_Job]:
+    def _take(self) -> list[_Bundle]:
         """Wait for work; return all that waits, or nothing when it is time to end."""
-        while True:
-            batch: list[_Job] = []
-            job = self._waiting.get()
-            while job is not None:
-                if not job.future.done():
-                    batch.append(job)
-                if len(batch) >= MAX_BATCH:
-                    return batch
-                try:
-                    job = self._waiting.get_nowait()
-                except queue.Empty:
-                    break
-            else:
-                if batch:
-                    self._waiting.put(None)
-                return batch
-            if batch:
-                return batch
+        bundles: list[_Bundle] = []
+        size = 0
+        found = self._waiting.get()
+        while found is not None:
+            bundles.append(found)
+            size += len(found.jobs)
+            if size > MAX_BATCH - PUT_TOGETHER:
+                break
+            try:
+                found = self._waiting.get_nowait()
+            except queue.Empty:
+                break
+        if found is None and bundles:
+            self._waiting.put(None)
+        with self._lock:
+            self._count -= size
+        return bundles
 
     def _apply(self, transaction: Transaction, kinds: _Kinds) -> None:
         for verb, jobs in kinds.items():
@@ -209,9 +250,18 @@ class GroupCommit:
         return True
 
 
-def _give_up(future: asyncio.Future[Any]) -> None:
-    if not future.done():
-        future.set_exception(StoreUnavailable("the store does not answer", reason="store_timeout"))
+def _closed() -> StoreUnavailable:
+    return StoreUnavailable("the store is closed", reason="closed")
+
+
+def _give_up(jobs: list[_Job]) -> None:
+    _settle_all(jobs, StoreUnavailable("the store does not answer", reason="store_timeout"))
+
+
+def _settle_all(jobs: list[_Job], error: Exception) -> None:
+    for job in jobs:
+        if not job.future.done():
+            job.future.set_exception(error)
 
 
 def _by_verb(batch: Iterable[_Job]) -> _Kinds:
@@ -231,22 +281,25 @@ def _answer_all(jobs: list[_Job], error: Exception) -> None:
         job.answer = error
 
 
-def _deliver(batch: list[_Job]) -> None:
-    loops: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
-    for job in batch:
-        loops.setdefault(job.loop, []).append(job)
-    for loop, jobs in loops.items():
+def _deliver(bundles: list[_Bundle]) -> None:
+    loops: dict[asyncio.AbstractEventLoop, list[_Bundle]] = {}
+    for bundle in bundles:
+        loops.setdefault(bundle.loop, []).append(bundle)
+    for loop, of_loop in loops.items():
         with suppress(RuntimeError):  # the loop has ended, and with it everybody who waited
-            loop.call_soon_threadsafe(_settle, jobs)
+            loop.call_soon_threadsafe(_settle, of_loop)
 
 
-def _settle(jobs: list[_Job]) -> None:
-    for job in jobs:
-        if job.future.done():
-            continue
-        if job.answer is _UNANSWERED:
-            job.future.set_exception(StoreUnavailable("the writer ended before this was committed"))
-        elif isinstance(job.answer, Exception):
-            job.future.set_exception(job.answer)
-        else:
-            job.future.set_result(job.answer)
+def _settle(bundles: list[_Bundle]) -> None:
+    for bundle in bundles:
+        bundle.patience.cancel()
+        for job in bundle.jobs:
+            answer, future = job.answer, job.future
+            if future.done():
+                continue
+            if answer is _UNANSWERED:
+                future.set_exception(StoreUnavailable("the writer ended before this was committed"))
+            elif isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)

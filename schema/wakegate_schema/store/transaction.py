@@ -1,6 +1,6 @@
 """Named queries on one connection, as the verbs use them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, Protocol, TypeVar
 
@@ -13,6 +13,9 @@ class Row(Protocol):
 
     def __getitem__(self, name: str, /) -> Any:
         """Return the value of a column."""
+
+    def keys(self) -> Iterable[str]:
+        """Return the names of the columns, in their order."""
 
 
 Params = Mapping[str, Any]
@@ -50,7 +53,10 @@ class Transaction(Protocol):
         """Run a query that adds whole rows to a table."""
 
 
-def each(verb: Callable[[Transaction, _T], _R]) -> Callable[[Transaction, Sequence[_T]], list[_R]]:
+_Batch = Callable[[Transaction, Sequence[_T]], list[_R]]
+
+
+def each(verb: Callable[[Transaction, _T], _R]) -> _Batch[_T, _R]:
     """Make a verb over one item into a verb over a batch, one after the other."""
 
     @wraps(verb)
@@ -58,3 +64,34 @@ def each(verb: Callable[[Transaction, _T], _R]) -> Callable[[Transaction, Sequen
         return [verb(tx, item) for item in items]
 
     return batch
+
+
+def by(key: Callable[[Any], Hashable]) -> Callable[[_Batch[_T, _R]], _Batch[_T, _R]]:
+    """Make a verb over a batch in which nothing comes twice into one over any batch, in the order of its items.
+
+    Args:
+        key: names what an item is about. The verb is given item after item, up to the first that is about the same as
+            one before it; the rest follows when that is done.
+    """
+
+    def decorate(verb: _Batch[_T, _R]) -> _Batch[_T, _R]:
+        @wraps(verb)
+        def batch(tx: Transaction, items: Sequence[_T]) -> list[_R]:
+            answers: list[_R] = []
+            for part in _without_repeats(items, key):
+                answers += verb(tx, part)
+            return answers
+
+        return batch
+
+    return decorate
+
+
+def _without_repeats(items: Sequence[_T], key: Callable[[Any], Hashable]) -> Iterator[Sequence[_T]]:
+    seen, begin = set[Hashable](), 0
+    for place, name in enumerate(map(key, items)):
+        if name in seen:
+            yield items[begin:place]
+            seen, begin = set(), place
+        seen.add(name)
+    yield items[begin:] if begin else items

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 import psycopg
 from psycopg import sql
 
-from support.servers.postgresql import PostgresServer
+from support.servers.postgresql import PostgresServer, end_sessions
 
 _CATALOGUES: Final = (
     "pg_attrdef", "pg_attribute", "pg_class", "pg_constraint", "pg_default_acl", "pg_extension", "pg_index",
@@ -25,7 +25,6 @@ _OWN_SETTINGS: Final = """
 """
 _TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
 _SEQUENCES: Final = "SELECT sequencename FROM pg_sequences WHERE schemaname = 'public' ORDER BY 1"
-_END: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
 
 _Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -68,7 +67,7 @@ class EmptyStores:
 
     def _take_back(self, name: str) -> None:
         new = _name()
-        self._clerk.execute(_END, [name])
+        end_sessions(self._clerk, name)
         try:
             self._clerk.execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(*map(sql.Identifier, (name, new))))
         except (psycopg.errors.ObjectInUse, psycopg.errors.InvalidCatalogName):  # somebody came back, or dropped it

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,9 @@ _SETTINGS = {
     "jit": "off",
     "wal_keep_size": "256MB",  # what a standby that was cut off comes back to
 }
+_END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
+_PATIENCE_S = 1.0
+_STEP_S = 0.002
 _HASTY = {"fsync": "off", "full_page_writes": "off"}
 
 
@@ -99,6 +103,7 @@ class PostgresServer(Server):
     def drop_database(self, name: str) -> None:
         """Drop a database and end whatever still uses it."""
         with self.connect() as connection:
+            end_sessions(connection, name)
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
     def start(self) -> None:
@@ -255,3 +260,13 @@ class PostgresServer(Server):
 def _send(pid: int, what: signal.Signals) -> None:
     with suppress(ProcessLookupError):  # it has ended by itself
         os.kill(pid, what)
+
+
+def end_sessions(connection: psycopg.Connection[tuple[Any, ...]], database: str) -> None:
+    """End whoever is in a database and wait until nobody is: the server itself would look every 100 ms only.
+
+    It gives up after a while; what needs the database to be empty says so.
+    """
+    ends = time.monotonic() + _PATIENCE_S
+    while connection.execute(_END, [database]).rowcount > 0 and time.monotonic() < ends:
+        time.sleep(_STEP_S)

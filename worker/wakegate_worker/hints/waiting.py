@@ -12,6 +12,8 @@ from wakegate_worker.stopping import Stop
 
 FILLED_GAP_S: Final = 0.05
 """Seconds between two rings at least that a worker without room for more makes for the others of its pool."""
+ENDED_GAP_S: Final = 0.005
+"""Seconds from the end of an execution to the look for what it left due: all that end meanwhile are one look."""
 
 
 class HintSource(Protocol):
@@ -60,6 +62,7 @@ class HintWait:
         self._now = now
         self._stop = stop
         self._hinted = asyncio.Event()
+        self._heard = 0
         self._begun = False
         self._rang_at = float("-inf")
 
@@ -75,7 +78,10 @@ class HintWait:
                 remaining = await seconds_until_due(self._store, self._owner, remaining, self._now)
                 if remaining <= 0:
                     return
+                heard = self._heard
                 await self._stop.pause(remaining, self._hinted, self._slots.changed)
+                if self._heard == heard:
+                    await self._stop.pause(min(remaining, ENDED_GAP_S), self._hinted)
         finally:
             self._source.ask(False)
 
@@ -87,6 +93,7 @@ class HintWait:
 
     def _told(self) -> None:
         """Take a hint. One that comes while there is no room goes back, to another worker."""
+        self._heard += 1
         self._hinted.set()
         if self._slots.free == 0:
             self._store.ring()

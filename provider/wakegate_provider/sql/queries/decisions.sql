@@ -13,11 +13,11 @@ FROM instances WHERE instance_id = :instance_id AND delivery_url IS NOT NULL AND
 
 -- name: overdue
 -- Pending requests whose deadline has passed, a bounded step of them.
-SELECT * FROM requests WHERE status = 'pending' AND deadline_at <= :now ORDER BY deadline_at LIMIT :limit
+SELECT * FROM whole_requests WHERE status = 'pending' AND deadline_at <= :now ORDER BY deadline_at LIMIT :limit
 
 -- name: planned
 -- Pending requests whose decision by policy is due, a bounded step of them.
-SELECT * FROM requests WHERE status = 'pending' AND planned_at IS NOT NULL AND planned_at <= :now
+SELECT * FROM whole_requests WHERE status = 'pending' AND planned_at IS NOT NULL AND planned_at <= :now
 ORDER BY planned_at LIMIT :limit
 
 -- name: next_due

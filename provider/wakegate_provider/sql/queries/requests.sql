@@ -1,14 +1,14 @@
 -- name: request_by_key
 -- The request that a creation with this idempotency key made, for this instance only.
-SELECT * FROM requests WHERE instance_id = :instance_id AND idempotency_key = :idempotency_key
+SELECT * FROM whole_requests WHERE instance_id = :instance_id AND idempotency_key = :idempotency_key
 
 -- name: request_by_id
 -- The request with this id, whoever owns it.
-SELECT * FROM requests WHERE request_id = :request_id
+SELECT * FROM whole_requests WHERE request_id = :request_id
 
 -- name: request_of_instance
 -- The request with this id, if this live instance owns it.
-SELECT requests.* FROM requests JOIN instances USING (instance_id)
+SELECT whole_requests.* FROM whole_requests JOIN instances USING (instance_id)
 WHERE request_id = :request_id AND instance_id = :instance_id AND deleted_at IS NULL
 
 -- name: count_pending
@@ -27,10 +27,10 @@ INSERT INTO requests (
 
 -- name: list_requests
 -- Requests with their notifications, the newest first; any status when none is given.
-SELECT requests.*, event_id, wanted, made, attempts, next_at, last_result, delivered_at, ended_at
-FROM requests LEFT JOIN notifications USING (request_id)
+SELECT whole_requests.*, event_id, wanted, made, attempts, next_at, last_result, delivered_at, ended_at
+FROM whole_requests LEFT JOIN notifications USING (request_id)
 WHERE (:status IS NULL OR status = :status)
-ORDER BY created_at DESC, requests.request_id
+ORDER BY created_at DESC, whole_requests.request_id
 LIMIT :limit
 
 -- name: requests_from
@@ -40,6 +40,6 @@ ORDER BY request_id LIMIT :limit
 
 -- name: listed_request
 -- One request with its notification.
-SELECT requests.*, event_id, wanted, made, attempts, next_at, last_result, delivered_at, ended_at
-FROM requests LEFT JOIN notifications USING (request_id)
+SELECT whole_requests.*, event_id, wanted, made, attempts, next_at, last_result, delivered_at, ended_at
+FROM whole_requests LEFT JOIN notifications USING (request_id)
 WHERE request_id = :request_id

@@ -14,13 +14,25 @@ FILE_MODE = 0o660
 BUSY_TIMEOUT_MS = 5_000
 """How long to wait for a writer that does not take turns (an operator's sqlite3 shell)."""
 WAL_SIZE_LIMIT = 64 * 1024 * 1024
+PREPARED = 256
+"""Statements kept prepared; a worker has over a hundred, since a batch's has a form for each of a few sizes."""
+CHECKPOINT_PAGES = 1000
+"""Pages in the WAL from which on a commit takes them in, where nothing else is said: SQLite's own."""
 
 _NOT_STORABLE = (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError, OverflowError, UnicodeError)
 """What the driver raises for a value, before the database has seen it: lone surrogates, integers beyond 64 bits."""
 
 
-def connect(path: Path, *, read_only: bool = False, busy_ms: int | None = None) -> sqlite3.Connection:
+def connect(
+    path: Path, *, read_only: bool = False, busy_ms: int | None = None, checkpoint_pages: int | None = None
+) -> sqlite3.Connection:
     """Open an existing database file with the settings every connection needs, and have it read once.
+
+    Args:
+        path: of the file.
+        read_only: for a connection that only reads.
+        busy_ms: how long to wait for somebody's lock, `BUSY_TIMEOUT_MS` if None.
+        checkpoint_pages: from how many in the WAL on a commit takes them in, `CHECKPOINT_PAGES` if None.
 
     Raises sqlite3.Error or OSError when that does not work now, `StoreIsBackup` for a backup that is not only to be
     read. One that only reads never makes a file WAL.
@@ -28,7 +40,7 @@ def connect(path: Path, *, read_only: bool = False, busy_ms: int | None = None) 
     backup_mark.refuse(path, reading=read_only)
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False,
-        timeout=(BUSY_TIMEOUT_MS if busy_ms is None else busy_ms) / 1000,
+        timeout=(BUSY_TIMEOUT_MS if busy_ms is None else busy_ms) / 1000, cached_statements=PREPARED,
     )  # fmt: skip
     try:
         connection.row_factory = sqlite3.Row
@@ -41,6 +53,7 @@ def connect(path: Path, *, read_only: bool = False, busy_ms: int | None = None) 
         connection.execute("PRAGMA recursive_triggers = ON")  # or REPLACE walks around append-only
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_SIZE_LIMIT}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {checkpoint_pages or CHECKPOINT_PAGES}")
         connection.execute("PRAGMA schema_version").fetchall()  # reads, and so opens the WAL and its index
     except sqlite3.Error:
         connection.close()

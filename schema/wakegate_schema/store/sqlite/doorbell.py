@@ -1,6 +1,7 @@
-"""SQLite's doorbell: notices within 10 ms that anybody, in any process, has committed something.
+"""SQLite's doorbell: notices that anybody, in any process, has committed something.
 
-`PRAGMA data_version` costs some microseconds and needs no socket, no permission and no message.
+`PRAGMA data_version` costs some microseconds and needs no socket, no permission and no message. When it is worth
+asking, the kernel says: it tells of writes to the WAL. Where it does not, the question is asked every 10 ms.
 """
 
 import asyncio
@@ -9,61 +10,129 @@ from pathlib import Path
 
 from wakegate_schema.store.errors import StoreUnavailable
 from wakegate_schema.store.ownership import Ownership
-from wakegate_schema.store.sqlite.file import DatabaseFile
+from wakegate_schema.store.sqlite.file import DatabaseFile, wal_path
+from wakegate_schema.store.sqlite.write_watch import WriteWatch
 
 POLL_S = 0.01
+"""Seconds between two looks where the kernel does not tell of writes."""
+TOLD_POLL_S = 0.1
+"""The same where it does: for what it leaves out."""
+GAP_S = POLL_S / 2
+"""Seconds between two changes that are told of, at least: a burst of commits is few of them."""
+COMMITTING_S = 0.05
+"""How long after a write its commit is waited for, in seconds: a disk has to keep it in between."""
+COMMITTING_POLL_S = (0.0005, 0.002)
+"""Seconds between two looks meanwhile: at first, and at last."""
 
 
 class SqliteDoorbell:
-    """See `Doorbell`."""
+    """See `Doorbell`. However many wait, one looks."""
 
     def __init__(self, path: Path) -> None:
         """Take the database file's path; it is opened by the first wait."""
+        self._path = path
         self._file = DatabaseFile(path, read_only=True, busy_ms=0)  # it looks again soon; the event loop never waits
         self._ownership = Ownership()
         self._seen: tuple[sqlite3.Connection | None, int] = (None, -1)
         self._number = 0
-        self._looked_at = 0.0
+        self._changed_at = self._written_at = float("-inf")
+        self._writes: WriteWatch | None = None
+        self._told = True
+        """Whether the latest change was preceded by the kernel's word."""
+        self._waiting = 0
+        self._watch: asyncio.Task[None] | None = None
         self._closed = False
 
     async def wait(self, since: int, timeout: float) -> int:
-        """Return the latest change's number as soon as it is not `since`, at the latest after `timeout` seconds.
-
-        Raises `StoreUnavailable` once closed, and in a fork.
-        """
+        """See `Doorbell.wait`."""
         self._ownership.check()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
-        while True:
-            if self._closed:
-                raise StoreUnavailable("the store is closed", reason="closed")
+        self._refuse_closed()
+        if loop.time() >= self._changed_at + GAP_S:
             self._look(loop.time())
-            remaining = deadline - loop.time()
-            if self._number != since or remaining <= 0:
-                return self._number
-            await asyncio.sleep(min(POLL_S, remaining))
+        self._waiting += 1
+        try:
+            while self._number == since and (remaining := deadline - loop.time()) > 0:
+                if self._watch is None or self._watch.done():
+                    self._watch = loop.create_task(self._until_another())
+                await asyncio.wait([self._watch], timeout=remaining)
+                self._refuse_closed()
+                if self._watch.done() and not self._watch.cancelled():
+                    self._watch.result()
+        finally:
+            self._waiting -= 1
+        return self._number
 
     def close(self) -> None:
         """Let go of the file; whoever still waits hears that it is closed. Repeats are no-ops."""
         self._ownership.check()
         self._closed = True
-        self._file.close()
+        self._forget()
+
+    async def _until_another(self) -> None:
+        """Look until there is another change, or nobody waits any more."""
+        loop, number = asyncio.get_running_loop(), self._number
+        while self._number == number and self._waiting and not self._closed:
+            await self._pause(loop.time())
+            if not self._closed:
+                self._look(loop.time())
+
+    async def _pause(self, now: float) -> None:
+        """Wait until it is worth looking."""
+        if (gap := self._changed_at + GAP_S - now) > 0:
+            await asyncio.sleep(gap)
+        elif now < self._written_at + COMMITTING_S:
+            await asyncio.sleep(min(COMMITTING_POLL_S[1], max(COMMITTING_POLL_S[0], (now - self._written_at) / 4)))
+        elif self._writes is None:
+            await asyncio.sleep(POLL_S)
+        else:
+            await self._writes.wait(TOLD_POLL_S if self._told else POLL_S)
 
     def _look(self, now: float) -> None:
-        if now - self._looked_at < POLL_S / 2:
-            return
-        self._looked_at = now
+        """Take the kernel's word, then look: what is written after that is told of again."""
+        told = self._writes is not None and self._writes.written()
         seen = self._read()
+        expected = told or now < self._written_at + COMMITTING_S
+        if told:
+            self._written_at = now
         if seen != self._seen:
+            self._told = expected or seen[0] is not self._seen[0]
             self._seen = seen
             self._number += 1
+            self._changed_at = now
+            if not told:
+                self._written_at = float("-inf")
 
     def _read(self) -> tuple[sqlite3.Connection | None, int]:
         """Return the connection and its data version: another connection's numbers say nothing about this one's."""
         try:
             connection = self._file.current()
+            if connection is not self._seen[0]:
+                self._watch_writes()
             version: int = connection.execute("PRAGMA data_version").fetchone()[0]
         except (sqlite3.Error, OSError, StoreUnavailable):
-            self._file.close()
+            self._forget()
             return None, -1
         return connection, version
+
+    def _watch_writes(self) -> None:
+        """Watch the WAL of the connection that was just opened: it lies there for as long as that is open."""
+        self._unwatch()
+        try:
+            self._writes = WriteWatch(wal_path(self._path))
+        except (OSError, AttributeError):  # another system, or a limit that is reached
+            self._writes = None
+
+    def _forget(self) -> None:
+        self._unwatch()
+        self._file.close()
+
+    def _unwatch(self) -> None:
+        if self._writes is not None:
+            self._writes.close()
+        self._writes = None
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise StoreUnavailable("the store is closed", reason="closed")

@@ -18,11 +18,14 @@ _Identity = tuple[int, int]
 class DatabaseFile:
     """One connection to the database at a path, opened when it is needed."""
 
-    def __init__(self, path: Path, *, read_only: bool = False, busy_ms: int | None = None) -> None:
-        """Take the path; `busy_ms` is how long to wait for somebody's lock, `BUSY_TIMEOUT_MS` if None."""
+    def __init__(
+        self, path: Path, *, read_only: bool = False, busy_ms: int | None = None, checkpoint_pages: int | None = None
+    ) -> None:
+        """Take the path; the rest is as for `connect`."""
         self._path = path
         self._read_only = read_only
         self._busy_ms = busy_ms
+        self._checkpoint_pages = checkpoint_pages
         self._connection: sqlite3.Connection | None = None
         self._opened: dict[Path, _Identity | None] = {}
         """The database, its WAL and the WAL's index: which file each was when it was opened."""
@@ -36,7 +39,9 @@ class DatabaseFile:
         """
         if self._connection is None:
             self._refuse_foreign_wal()
-            self._connection = connect(self._path, read_only=self._read_only, busy_ms=self._busy_ms)
+            self._connection = connect(
+                self._path, read_only=self._read_only, busy_ms=self._busy_ms, checkpoint_pages=self._checkpoint_pages
+            )
             self._opened = {path: _identity(path) for path in (self._path, *_beside(self._path))}
             self._folder = None
         return self._connection

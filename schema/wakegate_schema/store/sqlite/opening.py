@@ -45,9 +45,8 @@ async def open_sqlite(location: StoreLocation, *, mode: Mode) -> Store:
         if isinstance(error, OSError):
             raise translate(error, path) from error
         raise
-    return Store(
-        GroupCommit(SqliteEngine(path, queries)), reader, SqliteDoorbell(path), file=path, leave=presence.close
-    )
+    writer = GroupCommit(SqliteEngine(path, queries, beside=mode == "service"))
+    return Store(writer, reader, SqliteDoorbell(path), file=path, leave=presence.close)
 
 
 def _entered(path: Path, mode: Mode) -> Presence:

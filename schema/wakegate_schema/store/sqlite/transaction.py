@@ -3,9 +3,11 @@
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import chain
 from typing import Any
 
-from wakegate_schema.store.queries import row, rows
+from wakegate_schema.store.batch_sizes import parts
+from wakegate_schema.store.queries import filled, row, rows, takes_more
 from wakegate_schema.store.texts import check_exact
 from wakegate_schema.store.transaction import PAGE_ROWS, Params, Table
 
@@ -31,7 +33,11 @@ class SqliteTransaction:
 
     def change_rows(self, query: str, table: Table, *before: Any) -> int:
         """Run a changing query that takes a batch of rows; `before` fills what precedes them."""
-        return self._connection.execute(rows(self._queries[query], len(table)), _flat(table, before)).rowcount
+        text = self._queries[query]
+        return sum(
+            self._connection.execute(rows(text, len(part)), _flat(part, before)).rowcount
+            for part in ([filled(table)] if takes_more(text) else parts(table))
+        )
 
     def all(self, query: str, params: Params = _NONE) -> list[sqlite3.Row]:
         """Return every row of a query."""
@@ -41,9 +47,10 @@ class SqliteTransaction:
 
     def all_rows(self, query: str, table: Table, *before: Any) -> list[sqlite3.Row]:
         """Return every row of a query that takes a batch of rows."""
-        found: list[sqlite3.Row] = self._connection.execute(
-            rows(self._queries[query], len(table)), _flat(table, before)
-        ).fetchall()
+        text = self._queries[query]
+        if takes_more(text):
+            table = filled(table)
+        found: list[sqlite3.Row] = self._connection.execute(rows(text, len(table)), _flat(table, before)).fetchall()
         return found
 
     def first(self, query: str, params: Params = _NONE) -> sqlite3.Row | None:
@@ -66,6 +73,6 @@ class SqliteTransaction:
 
 
 def _flat(table: Table, before: Sequence[Any]) -> list[Any]:
-    flat = [*before, *(value for row in table for value in row)]
+    flat = [*before, *chain.from_iterable(table)]
     check_exact(*flat)
     return flat

@@ -1,8 +1,8 @@
 """The WAL: how large it is, and taking it in once nobody reads any more what kept it from being taken in.
 
-Each commit takes in what it can (SQLite's own checkpoint, every 1000 pages). A reader that keeps a transaction open
-holds that up, and the WAL grows with every commit meanwhile: a forgotten sqlite3 shell, a paused copy. Once it is
-gone the next commit goes on; where none comes, `take_in` does.
+A thread beside the writer takes it in (`checkpoints`), and a commit what that has left. A reader that keeps a
+transaction open holds that up, and the WAL grows with every commit meanwhile: a forgotten sqlite3 shell, a paused
+copy. Once it is gone the next commit goes on; where none comes, `take_in` does.
 """
 
 import asyncio

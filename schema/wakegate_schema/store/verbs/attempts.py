@@ -2,35 +2,41 @@
 
 import hashlib
 import secrets
-from dataclasses import asdict
+from collections.abc import Sequence
 
-from wakegate_schema.records import Approval, Claimed, Doubts, Execution, Lease, Outcome
+from wakegate_schema.records import Approval, Claimed, Doubts, Execution, Lease, Outcome, Runs
 from wakegate_schema.states import OPERATOR, State
 from wakegate_schema.store.errors import NotAllowed
 from wakegate_schema.store.texts import told
-from wakegate_schema.store.transaction import Row, Transaction, each
+from wakegate_schema.store.transaction import Row, Transaction, by, each
 from wakegate_schema.store.verbs import anomalies, executions, mapping
 from wakegate_schema.store.verbs.repeats import confirm
 
 
-@each
-def permit(tx: Transaction, item: tuple[Lease, Approval, int, int]) -> bool:
+@by(executions.of_lease)
+def permit(tx: Transaction, items: Sequence[tuple[Lease, Approval, int, int]]) -> list[bool]:
     """waiting → permitted, for a harness to claim."""
-    lease, approval, at, ahead = item
-    return tx.change("permit", _approval(lease, approval) | {"at": at, "ahead": ahead, "runs": "harness"}) == 1
+    permissions = [_permission(lease, approval, at, ahead, "harness") for lease, approval, at, ahead in items]
+    return executions.changed(tx, "permit", permissions)
 
 
-@each
-def start(tx: Transaction, item: tuple[Lease, Approval, int, int]) -> Execution | None:
+@by(executions.of_lease)
+def start(tx: Transaction, items: Sequence[tuple[Lease, Approval, int, int]]) -> list[Execution | None]:
     """waiting → permitted → started, for the worker that holds the lease."""
-    lease, approval, at, until = item
-    params = _approval(lease, approval) | {"at": at, "until": until, "ahead": 0, "runs": "worker"}
-    if tx.change("permit", params) != 1:
-        return None
-    row = tx.first("start", params)
-    if row is None:
-        raise NotAllowed(f"execution {lease.execution_id} was permitted but could not be started")
-    return mapping.execution(row)
+    permissions = [_permission(lease, approval, at, 0, "worker") for lease, approval, at, _ in items]
+    permitted = executions.changed(tx, "permit", permissions)
+    starts = [
+        (lease.execution_id, lease.number, at, until)
+        for (lease, _, at, until), may in zip(items, permitted, strict=True)
+        if may
+    ]
+    if not starts:
+        return [None] * len(items)
+    started = {found.execution_id: found for found in mapping.executions(tx.all_rows("start", starts))}
+    for execution_id, *_ in starts:
+        if execution_id not in started:
+            raise NotAllowed(f"execution {execution_id} was permitted but could not be started")
+    return [started[item[0].execution_id] if may else None for item, may in zip(items, permitted, strict=True)]
 
 
 @each
@@ -48,37 +54,42 @@ def claim(tx: Transaction, item: tuple[str, str, int, int, int, str]) -> Claimed
     return Claimed(mapping.execution(row), token)
 
 
-@each
-def renew(tx: Transaction, item: tuple[Lease, int, int, str | None]) -> bool:
+@by(executions.of_lease)
+def renew(tx: Transaction, items: Sequence[tuple[Lease, int, int, str | None]]) -> list[bool]:
     """Lengthen the lease of a running attempt."""
-    lease, at, until, token = item
-    return tx.change("attempt_renew", asdict(lease) | {"at": at, "until": until, "token_hash": _hash(token)}) == 1
+    table = [(lease.execution_id, lease.number, at, until, _hash(token)) for lease, at, until, token in items]
+    return executions.changed(tx, "attempt_renew", table)
 
 
-@each
-def runs_on(tx: Transaction, item: tuple[Lease, int, str | None]) -> bool:
+@by(executions.of_lease)
+def runs_on(tx: Transaction, items: Sequence[tuple[Lease, int, str | None]]) -> list[bool]:
     """Note a sign of life of an attempt that is not settled."""
-    lease, until, token = item
-    return tx.change("attempt_runs_on", asdict(lease) | {"until": until, "token_hash": _hash(token)}) == 1
+    table = [(lease.execution_id, lease.number, until, _hash(token)) for lease, until, token in items]
+    return executions.changed(tx, "attempt_runs_on", table)
 
 
-@each
-def finish(tx: Transaction, item: tuple[Lease, Outcome, int, str | None, str | None]) -> Execution:
-    """Record the attempt's outcome, in time or late."""
-    lease, outcome, at, token, actor = item
-    row = executions.require(tx, lease.execution_id)
-    if row["attempt_number"] != lease.number or row["attempt_token_hash"] != _hash(token):
-        raise NotAllowed(f"execution {lease.execution_id} has no such attempt", reason="not_your_attempt")
-    state = State(row["state"])
-    target = _target(state, outcome)
-    if state in (State.STARTED, State.IN_DOUBT):
-        if target is not state:
-            _record(tx, row, outcome, target, at, actor)
-    elif _says_the_same(row, outcome):
+@by(executions.of_lease)
+def finish(tx: Transaction, items: Sequence[tuple[Lease, Outcome, int, str | None, str | None]]) -> list[Execution]:
+    """Record the attempts' outcomes, in time or late."""
+    rows = executions.require_all(tx, [lease.execution_id for lease, *_ in items])
+    endings: list[tuple[object, ...]] = []
+    repeated = False
+    for (lease, outcome, at, token, actor), row in zip(items, rows, strict=True):
+        if row["attempt_number"] != lease.number or row["attempt_token_hash"] != _hash(token):
+            raise NotAllowed(f"execution {lease.execution_id} has no such attempt", reason="not_your_attempt")
+        state = State(row["state"])
+        if state in (State.STARTED, State.IN_DOUBT):
+            target = _target(state, outcome)
+            if target is not state:
+                endings.append(_ending(row, outcome, target, at, actor))
+        elif _says_the_same(row, outcome):
+            repeated = True
+        else:
+            _note_late_word(tx, row, outcome, at)
+    if repeated:
         confirm(tx)
-    else:
-        _note_late_word(tx, row, outcome, at)
-    return executions.one(tx, lease.execution_id)
+    ended = {row["execution_id"]: row for row in _record(tx, endings)}
+    return mapping.executions([ended.get(row["execution_id"], row) for row in rows])
 
 
 @each
@@ -107,7 +118,7 @@ def settle_by_probe(tx: Transaction, item: tuple[str, Outcome, int, int | None])
         return False
     if outcome.kind == "failed" and row["lease_until"] != seen:
         return False  # it has given a sign of life since: it may happen yet
-    _record(tx, row, outcome, _target(State.IN_DOUBT, outcome), at, actor="probe")
+    _record(tx, [_ending(row, outcome, _target(State.IN_DOUBT, outcome), at, actor="probe")])
     return True
 
 
@@ -121,8 +132,11 @@ def _hash(token: str | None) -> bytes | None:
     return None if token is None else hashlib.sha256(token.encode()).digest()
 
 
-def _approval(lease: Lease, approval: Approval) -> dict[str, object]:
-    return asdict(lease) | asdict(approval) | {"note": told(approval.note)}
+def _permission(lease: Lease, approval: Approval, at: int, ahead: int, runs: Runs) -> tuple[object, ...]:
+    return (
+        lease.execution_id, lease.number, approval.decided_at, approval.expires_at, told(approval.note), at, ahead,
+        runs,
+    )  # fmt: skip
 
 
 def _target(state: State, outcome: Outcome) -> State:
@@ -131,15 +145,15 @@ def _target(state: State, outcome: Outcome) -> State:
     return State(outcome.kind)
 
 
-def _record(tx: Transaction, row: Row, outcome: Outcome, target: State, at: int, actor: str | None = None) -> None:
-    tx.change(
-        "attempt_finish",
-        {
-            "execution_id": row["execution_id"], "state": target, "reason": outcome.reason,
-            "actor": actor or row["runs"], "result": outcome.result, "error": told(outcome.error), "at": at,
-            "finished_at": None if target is State.IN_DOUBT else at,
-        },
+def _ending(row: Row, outcome: Outcome, target: State, at: int, actor: str | None) -> tuple[object, ...]:
+    return (
+        row["execution_id"], str(target), outcome.reason, actor or row["runs"], outcome.result, told(outcome.error), at,
+        None if target is State.IN_DOUBT else at,
     )  # fmt: skip
+
+
+def _record(tx: Transaction, endings: Sequence[tuple[object, ...]]) -> Sequence[Row]:
+    return tx.all_rows("attempt_finish", endings) if endings else []
 
 
 def _says_the_same(row: Row, outcome: Outcome) -> bool:

@@ -1,5 +1,7 @@
 """Clocks: the highest reading that each host has shown, its reset, and what a clock that was ahead has put off."""
 
+from collections.abc import Sequence
+
 from wakegate_schema.clock import HOUR
 from wakegate_schema.records import ClockMark, ClockReset, PutOff
 from wakegate_schema.store.errors import NotFound
@@ -10,13 +12,19 @@ FARTHEST = HOUR
 """No lease, hold, cancel or wake is put off for longer than this by a right clock (µs)."""
 
 
-@each
-def mark(tx: Transaction, item: tuple[str, int]) -> int:
-    """Raise the host's highest reading; return the one before."""
-    host, at = item
-    row = tx.first("clock_mark_read", {"host": host})
-    tx.change("clock_mark_raise", {"host": host, "at": at})
-    return 0 if row is None else row["highest_at"]
+def mark(tx: Transaction, items: Sequence[tuple[str, int]]) -> list[int]:
+    """Raise hosts' highest readings; return the one before each."""
+    highest: dict[str, int] = {}
+    before = []
+    for host, at in items:
+        if host not in highest:
+            row = tx.first("clock_mark_read", {"host": host})
+            highest[host] = 0 if row is None else row["highest_at"]
+        before.append(highest[host])
+        highest[host] = max(highest[host], at)
+    for host, at in highest.items():
+        tx.change("clock_mark_raise", {"host": host, "at": at})
+    return before
 
 
 def marks(tx: Transaction) -> list[ClockMark]:

@@ -1,5 +1,7 @@
 """Epochs: a store that may have gone back in time starts nothing of before by itself (DESIGN, "Store and queue")."""
 
+from collections.abc import Sequence
+
 from wakegate_schema import clock, timestamps
 from wakegate_schema.records import Epoch, Execution
 from wakegate_schema.states import OLDER_EPOCH
@@ -56,10 +58,10 @@ def check_clock(seen: int, at: int, what: str) -> None:
         )
 
 
-def hold_if_older(tx: Transaction, execution_id: str) -> bool:
-    """Put an execution whose request is as old as another epoch into that one; return whether it was."""
-    params = {"execution_id": execution_id, "problem": OLDER_EPOCH, "margin": CLOCKS_DIFFER}
-    return tx.change("epoch_hold_attached", params) == 1
+def hold_if_older(tx: Transaction, ids: Sequence[str]) -> None:
+    """Put executions whose request is as old as another epoch into that one. Those of the first have no older one."""
+    if ids:
+        tx.change_rows("epoch_hold_attached", [(execution_id, OLDER_EPOCH, CLOCKS_DIFFER) for execution_id in ids])
 
 
 @each

@@ -1,8 +1,10 @@
 """Executions: saved once per key, looked at, abandoned."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from typing import Any
 
-from wakegate_schema.records import Execution, Suspension, Transition
+from wakegate_schema.records import Execution, Lease, Suspension, Transition
 from wakegate_schema.states import RESOLVED, UNSTARTED, State
 from wakegate_schema.store.errors import KeyConflict, NotAllowed, NotFound
 from wakegate_schema.store.transaction import Row, Transaction, each
@@ -48,6 +50,37 @@ def require(tx: Transaction, execution_id: str) -> Row:
     if row is None:
         raise not_there(execution_id)
     return row
+
+
+def among(tx: Transaction, ids: Sequence[str]) -> dict[str, Row]:
+    """Return the rows of those that there are, by their ids."""
+    return {row["execution_id"]: row for row in tx.all_rows("executions_among", [(each_id,) for each_id in ids])}
+
+
+def require_all(tx: Transaction, ids: Sequence[str]) -> list[Row]:
+    """Return the rows of all, in this order. Raises `NotFound`."""
+    rows = among(tx, ids)
+    for execution_id in ids:
+        if execution_id not in rows:
+            raise not_there(execution_id)
+    return [rows[execution_id] for execution_id in ids]
+
+
+def of_lease(item: tuple[Any, ...]) -> str:
+    """Return which execution an item that begins with a lease is about."""
+    lease: Lease = item[0]
+    return lease.execution_id
+
+
+def changed(tx: Transaction, query: str, table: Sequence[tuple[object, ...]]) -> list[bool]:
+    """Run a change over a batch of executions, each by its id; return which of them it has changed."""
+    return are_among(table, tx.all_rows(query, table))
+
+
+def are_among(table: Iterable[tuple[object, ...]], rows: Iterable[Row]) -> list[bool]:
+    """Return which executions of a batch, each row of it beginning with an id, an answer has."""
+    ids = {row["execution_id"] for row in rows}
+    return [item[0] in ids for item in table]
 
 
 def not_there(execution_id: str) -> NotFound:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from wakegate_schema import clock
 from wakegate_schema.records import Arrival, Notification, Receipt
 from wakegate_schema.states import UNDECIDED, State
+from wakegate_schema.store.batch_sizes import padded
 from wakegate_schema.store.errors import Collided
 from wakegate_schema.store.transaction import Row, Transaction
 from wakegate_schema.store.verbs import anomalies
@@ -15,7 +16,10 @@ KEPT = 8 * clock.DAY
 """How long an event id is known after its receipt, and a retired registration still answered (AAP, asynchronous
 requirement 7: retry window and grace period)."""
 
+_SAVED, _DUPLICATE, _NOT_LIVE = Receipt("saved"), Receipt("duplicate"), Receipt("not_live")
+
 _Key = tuple[str, str]
+_Call = tuple[str, str, str]
 _Seen = tuple[str, str, bytes]
 _New = tuple[Arrival, str, str | None]
 
@@ -25,35 +29,34 @@ def record(tx: Transaction, arrivals: Sequence[Arrival]) -> list[Receipt]:
 
     Raises `Collided` when another receiver has recorded one of the events meanwhile, so that it has to be read again.
     """
-    registrations = {
-        row["registration_id"]: row
-        for row in tx.all_rows("registrations_among", [(i,) for i in {a.registration_id for a in arrivals}])
-    }
-    live = [a for a in arrivals if _speaks_for(registrations.get(a.registration_id), a)]
+    names = {(a.registration_id,) for a in arrivals}
+    known = {row["registration_id"]: row for row in tx.all_rows("registrations_among", list(names))}
+    registrations = [_speaking(known.get(a.registration_id), a) for a in arrivals]
+    live = [a for a, registration in zip(arrivals, registrations, strict=True) if registration is not None]
     seen: dict[_Key, _Seen] = {}
-    states: dict[tuple[str, str, str], State] = {}
+    states: dict[_Call, State] = {}
     if live:
-        for row in tx.all_rows("notifications_among", [(a.provider, a.event_id) for a in live]):
+        for row in tx.all_rows("notifications_among", padded([(a.provider, a.event_id) for a in live])):
             seen[row["provider"], row["event_id"]] = (row["instance_id"], row["request_id"], row["body"])
-        for row in tx.all_rows("executions_notified", [(a.provider, a.instance_id, a.request_id) for a in live]):
+        for row in tx.all_rows("executions_notified", padded([_call(a) for a in live])):
             states[row["provider"], row["instance_id"], row["request_id"]] = State(row["state"])
     new: list[_New] = []
     repeats: list[tuple[int, Arrival, _Seen]] = []
     receipts: list[Receipt] = []
-    for arrival in arrivals:
-        registration = registrations.get(arrival.registration_id)
+    for arrival, registration in zip(arrivals, registrations, strict=True):
         key = (arrival.provider, arrival.event_id)
-        if registration is None or not _speaks_for(registration, arrival):
-            receipts.append(Receipt("not_live"))
+        if registration is None:
+            receipts.append(_NOT_LIVE)
         elif key in seen:
             repeats.append((len(receipts), arrival, seen[key]))
-            receipts.append(Receipt("duplicate"))
+            receipts.append(_DUPLICATE)
         else:
             seen[key] = (arrival.instance_id, arrival.request_id, arrival.body)
-            state, reason = _first_state(registration, arrival, states)
+            state, reason = _first_state(registration, states.get(_call(arrival)))
             new.append((arrival, state, reason))
-            receipts.append(Receipt("discarded" if state == "discarded" else "saved", reason))
+            receipts.append(Receipt("discarded" if state == "discarded" else "saved", reason) if reason else _SAVED)
     _insert(tx, new)
+    _make_due(tx, [a for a, state, _ in new if state == "received" and _call(a) in states])
     for position, arrival, first in repeats:
         receipts[position] = _again(tx, arrival, first)
     return receipts
@@ -87,23 +90,30 @@ def unhandled(tx: Transaction, provider: str, instance_id: str, request_id: str)
     return tx.first("notification_unhandled", key) is not None
 
 
-def _speaks_for(registration: Row | None, arrival: Arrival) -> bool:
+def _call(arrival: Arrival) -> _Call:
+    """Return what names the call in question."""
+    return arrival.provider, arrival.instance_id, arrival.request_id
+
+
+def _speaking(registration: Row | None, arrival: Arrival) -> Row | None:
+    """Return the registration if it speaks for the instance."""
     if registration is None or registration["instance_id"] != arrival.instance_id:
-        return False
+        return None
     until = registration["superseded_until"]
     if until is not None and arrival.received_at >= until:
-        return False
-    if registration["state"] == "retired":
-        return bool(arrival.received_at < registration["retired_at"] + KEPT)
-    return registration["state"] in ("verified", "superseded")
+        return None
+    state = registration["state"]
+    if state == "retired":
+        speaks = arrival.received_at < registration["retired_at"] + KEPT
+    else:
+        speaks = state in ("verified", "superseded")
+    return registration if speaks else None
 
 
-def _first_state(
-    registration: Row, arrival: Arrival, states: dict[tuple[str, str, str], State]
-) -> tuple[str, str | None]:
+def _first_state(registration: Row, state: State | None) -> tuple[str, str | None]:
+    """Return the state of a new notification and why, given that of the call, if there is one."""
     if registration["state"] == "retired":
         return "discarded", "instance_retired"
-    state = states.get((arrival.provider, arrival.instance_id, arrival.request_id))
     if state is State.ABANDONED:
         return "discarded", "abandoned"
     if state is not None and state not in UNDECIDED:
@@ -120,7 +130,7 @@ def _again(tx: Transaction, arrival: Arrival, first: _Seen) -> Receipt:
     if body != arrival.body:
         _note(tx, arrival, "event_other_bytes", "the same event came with other bytes; the first are kept")
         return Receipt("duplicate", "other_bytes")
-    return Receipt("duplicate")
+    return _DUPLICATE
 
 
 def _note(tx: Transaction, arrival: Arrival, kind: str, detail: str) -> None:
@@ -146,7 +156,11 @@ def _insert(tx: Transaction, new: list[_New]) -> None:
     )  # fmt: skip
     if added != len(new):
         raise Collided("another receiver has just recorded the same event; try again")
-    waiting = [(a.provider, a.instance_id, a.request_id) for a, state, _ in new if state == "received"]
-    if waiting:
+
+
+def _make_due(tx: Transaction, undecided: list[Arrival]) -> None:
+    """Make due the calls that wait for these, which were seen in this transaction: nothing changes them meanwhile."""
+    if undecided:
         # Due since the decision, should this clock be ahead of the worker's.
-        tx.change_rows("executions_make_due", waiting, min(min(a.received_at, a.created_at) for a, _, _ in new))
+        since = min(min(a.received_at, a.created_at) for a in undecided)
+        tx.change_rows("executions_make_due", [_call(a) for a in undecided], since)

@@ -1,10 +1,12 @@
 """Wakes: resolutions owed to harnesses, at least once each."""
 
 import json
+from collections.abc import Sequence
+from operator import itemgetter
 
 from wakegate_schema.records import Wake, WakeState
 from wakegate_schema.store.errors import NotFound
-from wakegate_schema.store.transaction import Transaction, each
+from wakegate_schema.store.transaction import Transaction, by, each
 from wakegate_schema.store.verbs import mapping
 
 
@@ -17,28 +19,28 @@ def take(tx: Transaction, item: tuple[int, int, int, str | None, tuple[str, ...]
         rows = tx.all("lease_wakes", params | {"but": json.dumps(but)})
     else:
         rows = tx.all("lease_wakes_for", params | {"target": target})
-    return [mapping.wake(row) for row in rows]
+    return mapping.wakes(rows)
 
 
-@each
-def keep(tx: Transaction, item: tuple[str, int, int]) -> bool:
-    """Lengthen the lease of a wake that is still being delivered."""
-    wake_id, since, until = item
-    return tx.change("wake_keep", {"wake_id": wake_id, "since": since, "until": until}) == 1
+@by(itemgetter(0))
+def keep(tx: Transaction, items: Sequence[tuple[str, int, int]]) -> list[bool]:
+    """Lengthen the leases of wakes that are still being delivered."""
+    kept = {row["wake_id"] for row in tx.all_rows("wake_keep", items)}
+    return [wake_id in kept for wake_id, *_ in items]
 
 
-@each
-def delivered(tx: Transaction, item: tuple[str, int]) -> None:
-    """The harness has acknowledged."""
-    wake_id, at = item
-    tx.change("wake_delivered", {"wake_id": wake_id, "at": at})
+@by(itemgetter(0))
+def delivered(tx: Transaction, items: Sequence[tuple[str, int]]) -> list[None]:
+    """The harnesses have acknowledged."""
+    tx.change_rows("wake_delivered", items)
+    return [None] * len(items)
 
 
-@each
-def failed(tx: Transaction, item: tuple[str, int | None, str]) -> None:
+@by(itemgetter(0))
+def failed(tx: Transaction, items: Sequence[tuple[str, int | None, str]]) -> list[None]:
     """Try again later, or never."""
-    wake_id, due_at, problem = item
-    tx.change("wake_failed", {"wake_id": wake_id, "due_at": due_at, "problem": problem})
+    tx.change_rows("wake_failed", items)
+    return [None] * len(items)
 
 
 @each

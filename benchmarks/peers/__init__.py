@@ -1,0 +1,1 @@
+"""What wakegate is measured against, each at its best, and the helpers that both sides have alike."""

@@ -1,0 +1,1 @@
+"""Consumption at the small provider, and the public SDK's own gates in front of it."""
