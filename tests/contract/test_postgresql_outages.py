@@ -25,7 +25,7 @@ from wakegate_schema.states import State
 from wakegate_schema.store import Store, StoreUnavailable, group_commit, migrate_store, open_store, reader
 
 HERE = Path(__file__).parent
-MESSAGES = 6
+MESSAGES = 5
 """From BEGIN to COMMIT, when one notification is recorded."""
 
 

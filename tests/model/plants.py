@@ -10,8 +10,8 @@ from model.focus import Focus
 
 from wakegate_receiver import notifications as acknowledging
 from wakegate_schema.records import Arrival, Execution, Receipt
-from wakegate_schema.store import queries
 from wakegate_schema.store.dialects import Dialect
+from wakegate_schema.store.sqlite import opening
 from wakegate_schema.store.transaction import Row, Transaction, each
 from wakegate_schema.store.verbs import attempts, executions, notifications, retention
 from wakegate_worker import boundary
@@ -68,6 +68,10 @@ def take_ids_for_everybodys(patch: pytest.MonkeyPatch) -> None:
     _change_query(
         patch, "notifications_among", "found.provider = wanted.provider AND ", "", "SELECT found", "SELECT wanted"
     )
+    _change_query(
+        patch, "notification_add", "VALUES (", "SELECT * FROM (VALUES (",
+        "{rows}", "{rows}) WHERE column3 NOT IN (SELECT event_id FROM notification)",
+    )  # fmt: skip
 
 
 def close_under_any_lease(patch: pytest.MonkeyPatch) -> None:
@@ -189,12 +193,14 @@ def _change_query(patch: pytest.MonkeyPatch, name: str, *texts: str) -> None:
     Raises KeyError when the query has no such text.
     """
 
+    before = opening.load_store  # type: ignore[attr-defined]
+
     def load_store(dialect: Dialect) -> Mapping[str, str]:
-        found = dict(queries.load_store(dialect))
+        found = dict(before(dialect))
         for old, new in zip(texts[::2], texts[1::2], strict=True):
             if old not in found[name]:
                 raise KeyError(old)
             found[name] = found[name].replace(old, new)
         return found
 
-    patch.setattr("wakegate_schema.store.sqlite.opening.load_store", load_store)
+    patch.setattr(opening, "load_store", load_store)

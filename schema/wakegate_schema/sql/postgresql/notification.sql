@@ -11,7 +11,8 @@ INSERT INTO notification
 SELECT * FROM unnest(
     ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::bigint[], ?::bigint[], ?::bigint[],
     ?::bigint[], ?::bytea[])
-ON CONFLICT (provider, event_id) DO NOTHING;
+ON CONFLICT (provider, event_id) DO NOTHING
+RETURNING provider, event_id;
 
 -- name: executions_notified
 SELECT found.provider, found.instance_id, found.request_id, found.state

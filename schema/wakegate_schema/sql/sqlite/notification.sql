@@ -6,10 +6,14 @@ FROM wanted CROSS JOIN notification AS found
     ON found.provider = wanted.provider AND found.event_id = wanted.event_id;
 
 -- name: notification_add
-INSERT INTO notification
+-- OR FAIL: SQLite need not copy each page it changes in case that a later row is refused. Whoever sees a refusal goes back
+-- to his savepoint, or to the beginning.
+INSERT OR FAIL INTO notification
     (provider, instance_id, event_id, request_id, registration_id, state, reason, created_at, received_at, handled_at,
      keep_until, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?){rows};
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?){rows}
+ON CONFLICT (provider, event_id) DO NOTHING
+RETURNING provider, event_id;
 
 -- name: executions_notified
 WITH wanted (provider, instance_id, request_id) AS (VALUES (?, ?, ?){rows})

@@ -1,7 +1,7 @@
 """Named queries on one connection to SQLite."""
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import chain
 from typing import Any
@@ -36,7 +36,7 @@ class SqliteTransaction:
         text = self._queries[query]
         return sum(
             self._connection.execute(rows(text, len(part)), _flat(part, before)).rowcount
-            for part in ([filled(table)] if takes_more(text) else parts(table))
+            for part in _statements(text, table)
         )
 
     def all(self, query: str, params: Params = _NONE) -> list[sqlite3.Row]:
@@ -48,9 +48,9 @@ class SqliteTransaction:
     def all_rows(self, query: str, table: Table, *before: Any) -> list[sqlite3.Row]:
         """Return every row of a query that takes a batch of rows."""
         text = self._queries[query]
-        if takes_more(text):
-            table = filled(table)
-        found: list[sqlite3.Row] = self._connection.execute(rows(text, len(table)), _flat(table, before)).fetchall()
+        found: list[sqlite3.Row] = []
+        for part in _statements(text, table):
+            found += self._connection.execute(rows(text, len(part)), _flat(part, before)).fetchall()
         return found
 
     def first(self, query: str, params: Params = _NONE) -> sqlite3.Row | None:
@@ -70,6 +70,11 @@ class SqliteTransaction:
     def add_rows(self, query: str, table: Table) -> None:
         """Run a query that adds whole rows to a table."""
         self._connection.executemany(row(self._queries[query], len(table[0])), table)
+
+
+def _statements(text: str, table: Table) -> Iterable[Table]:
+    """Return the rows of a batch as a query takes them, in sizes in which it is prepared."""
+    return [filled(table)] if takes_more(text) else parts(table)
 
 
 def _flat(table: Table, before: Sequence[Any]) -> list[Any]:

@@ -27,38 +27,31 @@ _New = tuple[Arrival, str, str | None]
 def record(tx: Transaction, arrivals: Sequence[Arrival]) -> list[Receipt]:
     """Record what is new, count what is not, in a handful of statements for the whole batch.
 
-    Raises `Collided` when another receiver has recorded one of the events meanwhile, so that it has to be read again.
+    Nearly every event is new, so they are taken for new, and looked up only where the database says that they are not.
+
+    Raises `Collided` when an event was neither new nor there, as another transaction was in the way.
     """
     names = {(a.registration_id,) for a in arrivals}
     known = {row["registration_id"]: row for row in tx.all_rows("registrations_among", list(names))}
     registrations = [_speaking(known.get(a.registration_id), a) for a in arrivals]
     live = [a for a, registration in zip(arrivals, registrations, strict=True) if registration is not None]
-    seen: dict[_Key, _Seen] = {}
-    states: dict[_Call, State] = {}
-    if live:
-        for row in tx.all_rows("notifications_among", padded([(a.provider, a.event_id) for a in live])):
-            seen[row["provider"], row["event_id"]] = (row["instance_id"], row["request_id"], row["body"])
-        for row in tx.all_rows("executions_notified", padded([_call(a) for a in live])):
-            states[row["provider"], row["instance_id"], row["request_id"]] = State(row["state"])
-    new: list[_New] = []
-    repeats: list[tuple[int, Arrival, _Seen]] = []
+    states = _states(tx, live)
+    firsts: dict[_Key, _New] = {}
+    for arrival, registration in zip(arrivals, registrations, strict=True):
+        if registration is not None and _key(arrival) not in firsts:
+            firsts[_key(arrival)] = (arrival, *_first_state(registration, states.get(_call(arrival))))
+    new = _insert(tx, firsts)
+    seen = _seen(tx, [key for key in firsts if key not in new])
+    _make_due(tx, [a for a, state, _ in new.values() if state == "received" and _call(a) in states])
     receipts: list[Receipt] = []
     for arrival, registration in zip(arrivals, registrations, strict=True):
-        key = (arrival.provider, arrival.event_id)
         if registration is None:
             receipts.append(_NOT_LIVE)
-        elif key in seen:
-            repeats.append((len(receipts), arrival, seen[key]))
-            receipts.append(_DUPLICATE)
+        elif first := new.pop(_key(arrival), None):
+            seen[_key(arrival)] = (arrival.instance_id, arrival.request_id, arrival.body)
+            receipts.append(_recorded(*first[1:]))
         else:
-            seen[key] = (arrival.instance_id, arrival.request_id, arrival.body)
-            state, reason = _first_state(registration, states.get(_call(arrival)))
-            new.append((arrival, state, reason))
-            receipts.append(Receipt("discarded" if state == "discarded" else "saved", reason) if reason else _SAVED)
-    _insert(tx, new)
-    _make_due(tx, [a for a, state, _ in new if state == "received" and _call(a) in states])
-    for position, arrival, first in repeats:
-        receipts[position] = _again(tx, arrival, first)
+            receipts.append(_again(tx, arrival, seen[_key(arrival)]))
     return receipts
 
 
@@ -88,6 +81,11 @@ def unhandled(tx: Transaction, provider: str, instance_id: str, request_id: str)
     """Return whether a notification about this request waits to be acted on."""
     key = {"provider": provider, "instance_id": instance_id, "request_id": request_id}
     return tx.first("notification_unhandled", key) is not None
+
+
+def _key(arrival: Arrival) -> _Key:
+    """Return what names the event."""
+    return arrival.provider, arrival.event_id
 
 
 def _call(arrival: Arrival) -> _Call:
@@ -121,6 +119,32 @@ def _first_state(registration: Row, state: State | None) -> tuple[str, str | Non
     return "received", None
 
 
+def _recorded(state: str, reason: str | None) -> Receipt:
+    """Return the receipt of a new notification in this state."""
+    return Receipt("discarded" if state == "discarded" else "saved", reason) if reason else _SAVED
+
+
+def _states(tx: Transaction, live: list[Arrival]) -> dict[_Call, State]:
+    """Return the states of those calls in question that are on record here."""
+    if not live:
+        return {}
+    found = tx.all_rows("executions_notified", padded([_call(a) for a in live]))
+    return {(row["provider"], row["instance_id"], row["request_id"]): State(row["state"]) for row in found}
+
+
+def _seen(tx: Transaction, keys: list[_Key]) -> dict[_Key, _Seen]:
+    """Return what was recorded of events that were there before."""
+    if not keys:
+        return {}
+    found = {
+        (row["provider"], row["event_id"]): (row["instance_id"], row["request_id"], row["body"])
+        for row in tx.all_rows("notifications_among", padded(keys))
+    }
+    if len(found) < len(keys):
+        raise Collided("another transaction has just had the same event; try again")
+    return found
+
+
 def _again(tx: Transaction, arrival: Arrival, first: _Seen) -> Receipt:
     instance_id, request_id, body = first
     if (instance_id, request_id) != (arrival.instance_id, arrival.request_id):
@@ -140,10 +164,11 @@ def _note(tx: Transaction, arrival: Arrival, kind: str, detail: str) -> None:
     )  # fmt: skip
 
 
-def _insert(tx: Transaction, new: list[_New]) -> None:
-    if not new:
-        return
-    added = tx.change_rows(
+def _insert(tx: Transaction, firsts: dict[_Key, _New]) -> dict[_Key, _New]:
+    """Insert those that are not there yet; return which these were."""
+    if not firsts:
+        return {}
+    added = tx.all_rows(
         "notification_add",
         [
             (
@@ -151,11 +176,12 @@ def _insert(tx: Transaction, new: list[_New]) -> None:
                 a.received_at, None if state == "received" else a.received_at,
                 max(a.received_at, a.created_at) + KEPT, a.body,
             )
-            for a, state, reason in new
+            for a, state, reason in firsts.values()
         ],
     )  # fmt: skip
-    if added != len(new):
-        raise Collided("another receiver has just recorded the same event; try again")
+    if len(added) == len(firsts):
+        return dict(firsts)
+    return {key: firsts[key] for row in added for key in [(row["provider"], row["event_id"])]}
 
 
 def _make_due(tx: Transaction, undecided: list[Arrival]) -> None:
