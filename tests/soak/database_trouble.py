@@ -8,6 +8,8 @@ from soak.journal import Journal
 from soak.plan import Plan
 from soak.servers import DATABASE, Servers
 
+_BACK_S = 60.0
+"""How long it may take until clients are let in again, in seconds."""
 _BACKENDS = "SELECT coalesce(array_agg(pid), '{}') FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
 
 
@@ -42,7 +44,7 @@ class DatabaseTrouble:
         self._journal.note(event=event)
         await asyncio.sleep(self._random.choice((0.0, 0.3, self._random.random() * 4)))
         await asyncio.to_thread(self._servers.postgres.start)
-        self._journal.note(event="database_back")
+        await self._back()
 
     async def _pause_postgres(self) -> None:
         self._journal.note(event="database_gone", why="paused")
@@ -50,7 +52,7 @@ class DatabaseTrouble:
         self._journal.note(event="postgresql_paused")
         await asyncio.sleep(self._pause_s())
         self._servers.postgres.resume()
-        self._journal.note(event="database_back")
+        await self._back()
 
     async def _cut(self) -> None:
         """End some of the connections, on both sides of the pooler."""
@@ -76,7 +78,7 @@ class DatabaseTrouble:
         self._journal.note(event="pooler_stopped")
         await asyncio.sleep(self._random.random() * 3)
         await asyncio.to_thread(self._servers.pooler.start)
-        self._journal.note(event="database_back")
+        await self._back()
 
     async def _pause_pooler(self) -> None:
         self._journal.note(event="database_gone", why="pooler")
@@ -84,6 +86,13 @@ class DatabaseTrouble:
         self._journal.note(event="pooler_paused")
         await asyncio.sleep(self._pause_s())
         self._servers.pooler.resume()
+        await self._back()
+
+    async def _back(self) -> None:
+        """Note that the database is back once the pooler lets in: for a second after a failure it does not."""
+        async with asyncio.timeout(_BACK_S):
+            while not await asyncio.to_thread(self._servers.lets_in):
+                await asyncio.sleep(0.1)
         self._journal.note(event="database_back")
 
     def _pause_s(self) -> float:

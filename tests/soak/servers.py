@@ -54,6 +54,17 @@ class Servers:
             raise LookupError(f"{self._ground} has no PgBouncer")
         return self._pooler
 
+    def lets_in(self) -> bool:
+        """Return whether a client that comes to the pooler now gets to the database."""
+        import psycopg
+
+        try:
+            with psycopg.connect(self.pooler.url(DATABASE), connect_timeout=2) as connection:
+                connection.execute("SELECT 1")
+        except psycopg.OperationalError:
+            return False
+        return True
+
     @property
     def redis(self) -> "RedisServer":
         """The queue's server, which keeps nothing on disk."""
