@@ -168,7 +168,7 @@ async def _keep(program: Program, patience: Patience, stop: _Stop, ready: asynci
     """Run one program, again after every crash, until a stop or until patience ends; tell when it was ready once."""
     loop = asyncio.get_running_loop()
     crashes = 0
-    while True:
+    while not stop.asked.is_set():
         began = loop.time()
         code, words = await _run(program, stop, ready)
         if stop.asked.is_set():

@@ -56,6 +56,9 @@ class WebhookConnection(Connection):
                 if not await self._exchange(*self._messages.popleft()):
                     break
                 self._stay()
+        except asyncio.CancelledError:
+            self.force_close()  # nobody is left to answer
+            raise
         except ConnectionError:
             pass  # nobody is there for an answer
         except Exception as error:  # noqa: BLE001 - the last resort: a count and a line

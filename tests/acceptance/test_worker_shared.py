@@ -71,6 +71,27 @@ async def test_a_clock_set_back_while_it_is_being_marked_is_not_believed(store: 
     assert clock_mark.is_behind(wall, await host.mark())
 
 
+async def test_a_reading_that_is_later_than_the_marking_it_joined_is_noted_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wall, answers, mark = clock.now(), asyncio.Event(), store.mark_clock
+
+    async def held(host: str, now: int) -> int:
+        await answers.wait()
+        return await mark(host, now)
+
+    monkeypatch.setattr(store, "mark_clock", held)
+    host = HostClock(store, host="here", now=lambda: wall)
+    host.mark_soon()
+    await asyncio.sleep(0)
+    wall += 9 * clock.SECOND  # the store is slow
+    marking = asyncio.create_task(host.mark())
+    await asyncio.sleep(0)
+    answers.set()
+    await marking
+    assert await mark("here", wall - clock.MINUTE) >= wall
+
+
 async def test_a_mark_that_was_reset_is_believed_at_the_next_look(store: Store) -> None:
     wall = clock.now() + clock.DAY
     host = HostClock(store, host="here", now=lambda: wall)

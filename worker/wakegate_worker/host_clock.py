@@ -40,6 +40,9 @@ class HostClock:
         now = self._now()
         if not self._is_fresh(now):
             await asyncio.shield(self._begin_marking(now))
+            if self._marked_at is not None and now >= self._marked_at + MARK_EVERY:
+                # What was joined began long before, with a reading that this one has left behind.
+                await asyncio.shield(self._begin_marking(now))
         before = self._highest
         self._highest = max(before, now)
         return before

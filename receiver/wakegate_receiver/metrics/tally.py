@@ -51,7 +51,9 @@ class Tally:
             if len(head) < _HEAD.size:
                 return None
             kept_at, size = _HEAD.unpack(head)
-            return os.pread(file, size, _HEAD.size) if self._now() - kept_at < FRESH_S else None
+            page = os.pread(file, size, _HEAD.size)
+        # A full disk may have kept a part of it.
+        return page if len(page) == size and self._now() - kept_at < FRESH_S else None
 
 
 @contextmanager

@@ -197,6 +197,10 @@ class GroupCommit:
         except Exception as error:  # noqa: BLE001 - every caller is told
             _answer_all(batch, StoreUnavailable(f"the store failed: {type(error).__name__}"))
             _log.exception("a batch failed", action="commit_failed")
+        except BaseException:
+            # The verbs have left their answers already; none of them may be told without a commit.
+            _answer_all(batch, StoreUnavailable("the writer ended before this was committed"))
+            raise
 
     def _transact(self, batch: list[_Job], *, alone: bool) -> None:
         with self._engine.transaction(alone=alone) as transaction:

@@ -68,8 +68,12 @@ class Checkpoints:
     def _run(self) -> None:
         file = DatabaseFile(self._path, read_only=True, busy_ms=0)
         try:
-            while self._due.wait() and not self._closed.is_set():
+            # `close` sets the end before the call: whatever call is cleared here, the end is seen.
+            while not self._closed.is_set():
+                self._due.wait()
                 self._due.clear()
+                if self._closed.is_set():
+                    break
                 if _take_in(file) >= BESIDE_PAGES:
                     self._due.clear()  # only one can take in at a time: the next commit shall find that it can
         finally:
