@@ -10,11 +10,9 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from benchmarks.scale import acknowledging, growing, idling, resuming, retaining, speaking, turning
+from benchmarks.scale import growing, idling, retaining, speaking, turning
 
 MEASURES: dict[str, Callable[[argparse.Namespace], Coroutine[Any, Any, None]]] = {
-    "acknowledgements": acknowledging.measure,
-    "resumptions": resuming.measure,
     "statements": speaking.measure,
     "turn": turning.measure,
     "bytes": retaining.measure,
@@ -28,10 +26,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale")
     parser.add_argument(
         "what", nargs="*", choices=[*MEASURES, []], help="which measures; all but `growth` unless named"
-    )
-    parser.add_argument("--rounds", type=int, default=3, help="of each measure; the median counts")
-    parser.add_argument(
-        "--count", type=int, default=1000, help="acknowledgements, or a fifth as many resumptions, a round"
     )
     parser.add_argument("--rows", type=int, nargs="*", default=[0, 100_000], help="retained rows for `growth`")
     chosen = parser.parse_args()
