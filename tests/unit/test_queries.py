@@ -3,8 +3,9 @@
 import pytest
 
 from wakegate_schema.store import migrations
+from wakegate_schema.store.batch_sizes import filled
 from wakegate_schema.store.dialects import POSTGRESQL, SQLITE
-from wakegate_schema.store.queries import filled, load_store, rows, statements, takes_more
+from wakegate_schema.store.queries import load_store, rows, statements, takes_more
 
 
 def test_every_block_has_a_name_of_its_own() -> None:

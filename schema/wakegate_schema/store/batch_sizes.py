@@ -11,6 +11,9 @@ _T = TypeVar("_T")
 
 SIZES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Rows of one statement."""
+FILLED: Final = (1, 4, 16, 64, 256)
+"""The same where rows of NULLs may stand among them. Fewer: to prepare a change of 64 executions, with its triggers,
+takes over a millisecond, and a row of NULLs about a microsecond."""
 
 
 def padded(rows: Sequence[_T]) -> Sequence[_T]:
@@ -30,7 +33,7 @@ def parts(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
 
 
 def filled(rows: Sequence[Sequence[object]]) -> Sequence[Sequence[object]]:
-    """Return these rows and rows of NULLs up to the next size: for what joins them, and finds nothing for a NULL."""
-    if not rows or len(rows) >= SIZES[-1]:
+    """Return these rows and rows of NULLs up to the next of `FILLED`: for what joins them and finds none for NULL."""
+    if not rows or len(rows) >= FILLED[-1]:
         return rows
-    return [*rows, *[(None,) * len(rows[0])] * (SIZES[bisect_left(SIZES, len(rows))] - len(rows))]
+    return [*rows, *[(None,) * len(rows[0])] * (FILLED[bisect_left(FILLED, len(rows))] - len(rows))]

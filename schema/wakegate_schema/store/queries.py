@@ -10,19 +10,14 @@ else is ever put into SQL.
 
 import functools
 import re
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, Final
 
 from wakegate_schema.store.dialects import Dialect
 
 _NAME = re.compile(r"^-- name: ([a-z_]+)$", re.MULTILINE)
 _ROW = re.compile(r"(\([?, ]+\))\{(?:rows|items)\}")
-FILLED: Final = (1, 4, 16, 64, 256)
-"""Rows of one statement where rows of NULLs may stand among them. Few: to prepare a change of 64 executions, with its
-triggers, takes over a millisecond, and a row of NULLs about a microsecond."""
 
 
 def load(package: str, *folders: str) -> Mapping[str, str]:
@@ -57,13 +52,6 @@ def rows(query: str, count: int) -> str:
 def takes_more(query: str) -> bool:
     """Return whether rows of NULLs may stand among those of the query's batch: they match nothing."""
     return "{items}" in query
-
-
-def filled(table: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
-    """Return the rows of a batch that may have more, and rows of NULLs up to the next of `FILLED`."""
-    if not table or len(table) >= FILLED[-1]:
-        return table
-    return [*table, *[(None,) * len(table[0])] * (FILLED[bisect_left(FILLED, len(table))] - len(table))]
 
 
 def row(query: str, width: int) -> str:

@@ -8,8 +8,8 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
+from wakegate_schema.store.doorbell import Doorbell
 from wakegate_schema.store.errors import StoreUnavailable
-from wakegate_schema.store.ownership import Ownership
 from wakegate_schema.store.sqlite.file import DatabaseFile, wal_path
 from wakegate_schema.store.sqlite.write_watch import WriteWatch
 
@@ -25,58 +25,35 @@ COMMITTING_POLL_S = (0.0005, 0.002)
 """Seconds between two looks meanwhile: at first, and at last."""
 
 
-class SqliteDoorbell:
-    """See `Doorbell`. However many wait, one looks."""
+class SqliteDoorbell(Doorbell):
+    """See `Doorbell`."""
 
     def __init__(self, path: Path) -> None:
         """Take the database file's path; it is opened by the first wait."""
+        super().__init__()
         self._path = path
         self._file = DatabaseFile(path, read_only=True, busy_ms=0)  # it looks again soon; the event loop never waits
-        self._ownership = Ownership()
         self._seen: tuple[sqlite3.Connection | None, int] = (None, -1)
-        self._number = 0
         self._changed_at = self._written_at = float("-inf")
         self._writes: WriteWatch | None = None
         self._told = True
         """Whether the latest change was preceded by the kernel's word."""
-        self._waiting = 0
-        self._watch: asyncio.Task[None] | None = None
-        self._closed = False
-
-    async def wait(self, since: int, timeout: float) -> int:
-        """See `Doorbell.wait`."""
-        self._ownership.check()
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
-        self._refuse_closed()
-        if loop.time() >= self._changed_at + GAP_S:
-            self._look(loop.time())
-        self._waiting += 1
-        try:
-            while self._number == since and (remaining := deadline - loop.time()) > 0:
-                if self._watch is None or self._watch.done():
-                    self._watch = loop.create_task(self._until_another())
-                await asyncio.wait([self._watch], timeout=remaining)
-                self._refuse_closed()
-                if self._watch.done() and not self._watch.cancelled():
-                    self._watch.result()
-        finally:
-            self._waiting -= 1
-        return self._number
 
     def close(self) -> None:
-        """Let go of the file; whoever still waits hears that it is closed. Repeats are no-ops."""
-        self._ownership.check()
-        self._closed = True
+        """Let go of the file too."""
+        super().close()
         self._forget()
 
-    async def _until_another(self) -> None:
-        """Look until there is another change, or nobody waits any more."""
-        loop, number = asyncio.get_running_loop(), self._number
-        while self._number == number and self._waiting and not self._closed:
-            await self._pause(loop.time())
-            if not self._closed:
-                self._look(loop.time())
+    async def _look_first(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._changed_at + GAP_S:
+            self._look(now)
+
+    async def _look_again(self) -> None:
+        loop = asyncio.get_running_loop()
+        await self._pause(loop.time())
+        if not self._closed:
+            self._look(loop.time())
 
     async def _pause(self, now: float) -> None:
         """Wait until it is worth looking."""
@@ -132,7 +109,3 @@ class SqliteDoorbell:
         if self._writes is not None:
             self._writes.close()
         self._writes = None
-
-    def _refuse_closed(self) -> None:
-        if self._closed:
-            raise StoreUnavailable("the store is closed", reason="closed")

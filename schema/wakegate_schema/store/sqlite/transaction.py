@@ -6,8 +6,8 @@ from contextlib import closing
 from itertools import chain
 from typing import Any
 
-from wakegate_schema.store.batch_sizes import parts
-from wakegate_schema.store.queries import filled, row, rows, takes_more
+from wakegate_schema.store.batch_sizes import filled, parts
+from wakegate_schema.store.queries import row, rows, takes_more
 from wakegate_schema.store.texts import check_exact
 from wakegate_schema.store.transaction import PAGE_ROWS, Params, Table
 
