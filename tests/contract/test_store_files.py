@@ -5,12 +5,15 @@ import os
 import resource
 import sqlite3
 import stat
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from support.desk import Desk, new_id
+from support.processes import without_override
 from support.raw import open_raw
 from support.turns import turn
 from wakegate_schema import clock
@@ -297,3 +300,54 @@ def test_every_commit_waits_until_the_disk_has_it(tmp_path: Path) -> None:
     with closing(connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
+
+
+READS_THEN_WRITES = """
+import sqlite3, sys
+from pathlib import Path
+from wakegate_schema.store.sqlite.file import DatabaseFile
+
+def write():
+    try:
+        other = DatabaseFile(path)
+        other.connection().execute("CREATE TABLE IF NOT EXISTS scribble (x)")
+        return "written"
+    except sqlite3.OperationalError as error:
+        return error
+    finally:
+        other.close()
+
+path = Path(sys.argv[1])
+reader = DatabaseFile(path, read_only=True)
+reader.current().execute("SELECT COUNT(*) FROM notification").fetchall()
+print(write(), flush=True)
+input()
+reader.current().execute("SELECT COUNT(*) FROM notification").fetchall()
+print(write(), flush=True)
+"""
+
+
+@pytest.mark.file
+async def test_a_reader_from_when_a_file_could_only_be_read_keeps_nobody_from_writing_it(
+    desk: Desk, database: str
+) -> None:
+    """SQLite shares the WAL's index, opened as the first of a process found it, among all connections of a process."""
+    path = sqlite_path(database)
+    await desk.store.record(desk.arrival(new_id()))  # who holds the files open, as a second service
+    files = [
+        each for each in path.parent.iterdir() if each.name in {f"{path.name}{end}" for end in ("", "-wal", "-shm")}
+    ]
+    for each in files:
+        each.chmod(0o440)
+    with subprocess.Popen(
+        [*without_override(), sys.executable, "-c", READS_THEN_WRITES, str(path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert "readonly" in process.stdout.readline()
+        for each in files:
+            each.chmod(0o660)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "written\n"

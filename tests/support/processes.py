@@ -34,3 +34,10 @@ sys.path[0] = os.path.dirname(sys.argv[0])
 runpy.run_path(sys.argv[0], run_name="__main__")
 gc.freeze()
 """
+
+
+def without_override() -> tuple[str, ...]:
+    """What takes from root the right to write what it may only read; others never had it."""
+    if os.geteuid() != 0:
+        return ()
+    return ("setpriv", "--inh-caps=-dac_override", "--bounding-set=-dac_override")

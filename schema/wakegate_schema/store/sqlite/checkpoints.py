@@ -32,6 +32,9 @@ class Checkpoints:
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._seen = 0
+        self._stands_back = False
+        """Whether the next commit is to pass without a call: only one can take in at a time, and the one after it shall
+        find that it can."""
 
     def committed(self, changes: int) -> None:
         """Say that a commit was made. Waits for nothing.
@@ -39,6 +42,9 @@ class Checkpoints:
         Args:
             changes: rows that its connection has changed since it was opened.
         """
+        if self._stands_back:
+            self._stands_back = False
+            return
         if 0 <= changes - self._seen < ROWS:
             return
         self._seen = changes
@@ -75,7 +81,8 @@ class Checkpoints:
                 if self._closed.is_set():
                     break
                 if _take_in(file) >= BESIDE_PAGES:
-                    self._due.clear()  # only one can take in at a time: the next commit shall find that it can
+                    self._stands_back = True
+                    self._due.clear()
         finally:
             file.close()
 

@@ -1,5 +1,6 @@
 """The database file: one connection to it, and whether what is open is still what lies there."""
 
+import os
 import sqlite3
 import time
 from contextlib import suppress
@@ -31,6 +32,8 @@ class DatabaseFile:
         """The database, its WAL and the WAL's index: which file each was when it was opened."""
         self._folder: tuple[int, int, int] | None = None
         """The folder when everything in it was seen to be in place; None when it has to be looked at again."""
+        self._hampered = False
+        """Whether something of it could only be read when it was opened."""
 
     def connection(self) -> sqlite3.Connection:
         """Return the connection.
@@ -44,11 +47,18 @@ class DatabaseFile:
             )
             self._opened = {path: _identity(path) for path in (self._path, *_beside(self._path))}
             self._folder = None
+            self._hampered = not self._may_be_written()
         return self._connection
 
     def current(self) -> sqlite3.Connection:
-        """Return the connection to the file that lies there now, which may not be the one that was open."""
-        if self._connection is not None and _identity(self._path) != self._opened[self._path]:
+        """Return the connection to the file that lies there now, which may not be the one that was open.
+
+        One that was opened while the file could only be read is let go of when it can be written: SQLite shares the
+        WAL's index among all connections of a process, and who writes would go on being refused.
+        """
+        if self._connection is not None and (
+            _identity(self._path) != self._opened[self._path] or (self._hampered and self._may_be_written())
+        ):
             self.close()
         return self.connection()
 
@@ -83,6 +93,9 @@ class DatabaseFile:
             with suppress(sqlite3.Error):
                 self._connection.close()
         self._connection = None
+
+    def _may_be_written(self) -> bool:
+        return all(os.access(path, os.W_OK) for path, identity in self._opened.items() if identity is not None)
 
     def _refuse_foreign_wal(self) -> None:
         """SQLite would take in the WAL of the file that lay here before, and make one damaged file of two."""
