@@ -1,6 +1,10 @@
 -- name: notification_duplicate
 UPDATE notification SET duplicates = duplicates + 1 WHERE provider = :provider AND event_id = :event_id;
 
+-- name: notification_add_latest
+-- What a batch has just added, where nobody else can add meanwhile: SQLite's way to ask which rows were new.
+SELECT provider, event_id FROM notification ORDER BY number DESC LIMIT :count;
+
 -- name: notification_unhandled
 SELECT 1 FROM notification
 WHERE provider = :provider AND instance_id = :instance_id AND request_id = :request_id AND state = 'received' LIMIT 1;

@@ -43,6 +43,9 @@ class Transaction(Protocol):
     def all_rows(self, query: str, table: Table, *before: Any) -> Sequence[Row]:
         """Return every row of a query that takes a batch of rows."""
 
+    def new_rows(self, query: str, table: Table) -> Sequence[Row] | None:
+        """Run a query that adds a batch of rows but for those that are there; return which it added, None for all."""
+
     def first(self, query: str, params: Params = ...) -> Row | None:
         """Return the first row of a query, or None."""
 

@@ -12,8 +12,7 @@ INSERT OR FAIL INTO notification
     (provider, instance_id, event_id, request_id, registration_id, state, reason, created_at, received_at, handled_at,
      keep_until, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?){rows}
-ON CONFLICT (provider, event_id) DO NOTHING
-RETURNING provider, event_id;
+ON CONFLICT (provider, event_id) DO NOTHING;
 
 -- name: executions_notified
 WITH wanted (provider, instance_id, request_id) AS (VALUES (?, ?, ?){rows})

@@ -39,6 +39,10 @@ class PostgresTransaction:
         """Return every row of a query that takes a batch of rows."""
         return self._connection.execute(_trusted(self._queries[query]), _columns(table, before), binary=True).fetchall()
 
+    def new_rows(self, query: str, table: Table) -> list[DictRow] | None:
+        """Run a query that adds a batch of rows but for those that are there; return which it added."""
+        return self.all_rows(query, table)
+
     def first(self, query: str, params: Params = _NONE) -> DictRow | None:
         """Return the first row of a query, or None."""
         return self._connection.execute(_trusted(self._queries[query]), params, binary=True).fetchone()

@@ -53,6 +53,15 @@ class SqliteTransaction:
             found += self._connection.execute(rows(text, len(part)), _flat(part, before)).fetchall()
         return found
 
+    def new_rows(self, query: str, table: Table) -> list[sqlite3.Row] | None:
+        """Run a query that adds a batch of rows but for those that are there; return which it added, None for all.
+
+        Asked afterwards, and only if not all were new: with RETURNING, Python's lock changes hands for every row, and
+        the event loop has it meanwhile.
+        """
+        count = self.change_rows(query, table)
+        return None if count == len(table) else self.all(f"{query}_latest", {"count": count})
+
     def first(self, query: str, params: Params = _NONE) -> sqlite3.Row | None:
         """Return the first row of a query, or None."""
         check_exact(*params.values())

@@ -168,7 +168,7 @@ def _insert(tx: Transaction, firsts: dict[_Key, _New]) -> dict[_Key, _New]:
     """Insert those that are not there yet; return which these were."""
     if not firsts:
         return {}
-    added = tx.all_rows(
+    added = tx.new_rows(
         "notification_add",
         [
             (
@@ -179,7 +179,7 @@ def _insert(tx: Transaction, firsts: dict[_Key, _New]) -> dict[_Key, _New]:
             for a, state, reason in firsts.values()
         ],
     )  # fmt: skip
-    if len(added) == len(firsts):
+    if added is None:
         return dict(firsts)
     return {key: firsts[key] for row in added for key in [(row["provider"], row["event_id"])]}
 
