@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN    := $(VENV)/bin
 PROCESSES ?= 6
 
-.PHONY: demo install test durations check schema bench fuzz soak model fault-matrix clean
+.PHONY: demo install test durations check schema bench fuzz soak model fault-matrix sdk-table clean
 
 demo: $(VENV)/.installed          ## the whole loop on this machine, in under 30 seconds
 	$(BIN)/wakegate demo
@@ -45,6 +45,9 @@ model: $(VENV)/.installed-dev     ## search histories at random for one that the
 fault-matrix: $(VENV)/.installed-dev  ## break every fault point in every way and write the table in docs/reliability.md: make fault-matrix GROUND=postgresql+redis
 	PYTHONPATH=tests $(BIN)/python -m faults.matrix $(GROUND) $(if $(EVERYWHERE),everywhere)
 
+sdk-table: $(VENV)/.installed-dev ## tell real frameworks' stories with wakegate and with the SDK's receiver, and write docs/sdk-observations.md
+	PYTHONPATH=tests $(BIN)/python -m frameworks.table $(FRAMEWORKS)
+
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
@@ -57,6 +60,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $(VENV)/.installed $@
+
+$(VENV)/.installed-sdk-harness: pyproject.toml constraints.txt | $(BIN)/python  # for examples/sdk_harness
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[langgraph]' uvicorn
 	touch $(VENV)/.installed $@
 
 $(VENV)/.installed-bench: $(VENV)/.installed-dev

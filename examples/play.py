@@ -13,7 +13,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from stage.bank import Bank
 from stage.lossy import LossySocket
@@ -27,18 +29,28 @@ REFUSED = "not run by this process"
 NOTE = "The parcel was signed for on Monday."
 
 
-def main(name: str) -> None:
-    """Play one example. Raises ExampleFailed."""
+class Playable(Protocol):
+    """What can be played."""
+
+    def run(self) -> None:
+        """Play it. Raises ExampleFailed when something is not as it must be."""
+
+    def close(self) -> None:
+        """End everything that was started."""
+
+
+def play(example: Callable[[Path], Playable]) -> None:
+    """Play an example in a folder. Raises ExampleFailed."""
     kept = os.environ.get("EXAMPLE_FOLDER")
     folder = Path(kept or tempfile.mkdtemp(prefix="wg-", dir="/tmp")).resolve()  # the path of a socket is short
     folder.mkdir(exist_ok=True)
-    play = Play(folder, name)
+    made = example(folder)
     try:
-        play.run()
+        made.run()
     except ExampleFailed as error:
         raise ExampleFailed(f"{error}\nlook around in {folder}") from error
     finally:
-        play.close()
+        made.close()
     if not kept:
         shutil.rmtree(folder)
 
@@ -187,9 +199,14 @@ def expect(what: str, holds: bool, found: object) -> None:
     print(f"✓ {what}", flush=True)
 
 
-if __name__ == "__main__":
+def main(example: Callable[[Path], Playable]) -> None:
+    """Play an example; exit code 0 only if everything held."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # which ends what was started, too
     try:
-        main(sys.argv[1])
+        play(example)
     except ExampleFailed as error:
         sys.exit(f"example failed: {error}")
+
+
+if __name__ == "__main__":
+    main(lambda folder: Play(folder, sys.argv[1]))

@@ -2,12 +2,12 @@
 
 from wakegate_schema import timestamps
 from wakegate_schema.clock import SECOND
-from wakegate_schema.records import Doubts, Execution, Instance
+from wakegate_schema.records import Adoption, Doubts, Execution, Instance, Notification
 from wakegate_schema.states import State
 
 
 def for_execution(record: Execution, instance_name: str) -> str | None:
-    """Return the next step of an execution, or None when it is resolved.
+    """Return the next step of an execution, or None when it is resolved and nobody is still to be told of it.
 
     Args:
         record: the execution.
@@ -26,6 +26,8 @@ def for_execution(record: Execution, instance_name: str) -> str | None:
     if record.problem is not None:
         advice = _PROBLEMS.get(record.problem, "it is tried again at due_at; docs/reasons.md says what the problem is")
         return f"{advice}: {record.tool}" if record.problem in _OF_THE_TOOL else advice
+    if record.report_due_at is not None:
+        return "its provider is still to be told what came of the approval; that is tried (again) at report_due_at"
     return _STATES.get(record.state)
 
 
@@ -34,6 +36,37 @@ def for_problem(problem: str) -> str | None:
     if problem in _CREDENTIAL:
         return "wakegate instance credential INSTANCE --credential-file FILE"
     return _PROBLEMS.get(problem)
+
+
+def for_unmatched(record: Notification, adoption: Adoption | None) -> str | None:
+    """Return the next step of a notification whose request nobody saved here; None when nothing more is to come."""
+    if adoption is not None:
+        return for_adoption(adoption)
+    if record.state != "received":
+        return None
+    return (
+        "nobody saved its request here; if a harness that gates its tools with the SDK waits for it, name what resumes"
+        " it by WAKEGATE_RESUMERS and restart a worker"
+    )
+
+
+def for_adoption(record: Adoption) -> str | None:
+    """Return the next step of an adopted request, or None when it came to its end."""
+    if record.state == "ended":
+        return _ADOPTIONS_ENDED.get(record.reason or "")
+    if record.run_until is not None:
+        return "its resumer runs, or has died: then it is run again when run_until is over"
+    if record.problem in _CREDENTIAL:
+        return "wakegate instance credential INSTANCE --credential-file FILE"
+    if record.problem is not None:
+        word = _RESUMERS.get(record.problem) or _PROBLEMS.get(record.problem)
+        return word or "it is tried again at due_at; docs/reasons.md says what the problem is"
+    if record.framework is None:
+        return "waits for a worker to read its request; is one with WAKEGATE_RESUMERS running?"
+    return (
+        f"a worker with a resumer for {record.framework} looks at it at due_at, and runs it until the provider shows"
+        " that the run went on"
+    )
 
 
 def of_doubts(doubts: Doubts) -> str:
@@ -87,6 +120,9 @@ _PROBLEMS = {
     " restart the worker",
     "clock_behind": "correct the clock of the worker's host; if it is right now: wakegate clock reset --by NAME",
     "connection_refused": "nothing listens at the provider's address; start the provider",
+    "consumption_disagrees": "the provider contradicts itself about the approval; ask whoever runs it",
+    "consumption_unsupported": "the provider takes no consumption, without which nothing starts there; ask whoever runs"
+    " it, or look at WAKEGATE_CONSUMPTION",
     "dns": "the provider's name does not resolve; check the network",
     "no_thread": "tools that hang have all threads of the worker; restart it",
     "no_worker_has_the_tool": "no living worker has its tool at this version; run one with the module in"
@@ -94,6 +130,21 @@ _PROBLEMS = {
     "older_epoch": "the store was restored, and the call may have run in the time that it does not know of: find out,"
     " then run `wakegate execution release`, after which it may run (again), or `wakegate execution abandon`",
     "not_found": "the provider does not know the request, or its base URL is wrong",
+}
+_RESUMERS = {
+    "entry_point_missing": "the worker cannot import what WAKEGATE_RESUMERS names; `wakegate doctor` says why",
+    "entry_point_raised": "its resumer has failed, and is run again at due_at; the worker's log names type and place",
+    "keeper_lost": "its resumer was killed, and is run again at due_at; was there too little memory?",
+    "pending_after_notification": "the provider sent the notification and still says pending; it is asked again",
+    "program_not_started": "its resumer could not be started; is WAKEGATE_RESUMERS_DIRECTORY there?",
+    "thread_lost": "the worker could not reach the store in time, so its resumer was ended; it is run again at due_at",
+    "timeout": "its resumer took longer than WAKEGATE_RESUMER_SECONDS; raise that, or find out what it waits for",
+}
+_ADOPTIONS_ENDED = {
+    "given_up": "eight days were not enough: the run still waits in the harness's checkpoint; the worker's log says"
+    " what failed",
+    "instance_retired": "nothing can be read under a retired instance; the run still waits in the harness's checkpoint",
+    "no_resume_handle": "its request names no framework in context.resume: whoever asked for it has to look itself",
 }
 _STATES = {
     State.SAVED: "waits for a worker to submit it; is one running?",

@@ -5,15 +5,17 @@ from pathlib import Path
 
 import click
 
+from wakegate_console import credential_file
 from wakegate_console.context import Context, pass_context
+from wakegate_console.credentials import token_of
 from wakegate_console.enrolment import Import, enrol
-from wakegate_console.keys_in_use import both_keys
+from wakegate_console.keys_in_use import Keys, both_keys
 from wakegate_console.parameters import IDENTIFIER, MOMENT, NAME, PROVIDER_URL, SECRET_FILE, WEBHOOK_URL
 from wakegate_console.provisioner_token import provisioner_token, token_file_option, wait_aloud, wait_option
-from wakegate_console.provisioning import Order, provision
+from wakegate_console.provisioning import CannotProvision, Order, Provisioned, provision, provisioned_before
 from wakegate_schema import clock
 from wakegate_schema.secret_files import load_bearer_token, load_signing_secret
-from wakegate_schema.store import open_store
+from wakegate_schema.store import Store, open_store
 
 
 @click.command("provision")
@@ -27,10 +29,23 @@ from wakegate_schema.store import open_store
     help="The receiver's URL, as the provider reaches it: https://…/aap/events.",
 )
 @click.option("--name", type=NAME, required=True, metavar="NAME", help="What to call the instance.")
+@click.option(
+    "--save-credential",
+    "saved_in",
+    type=SECRET_FILE,
+    metavar="FILE",
+    help="Save the credential there too, for a harness that asks the provider by itself.",
+)
 @wait_option
 @pass_context
 def provision_command(
-    context: Context, provider_url: str, provisioner_token_file: Path, url: str, name: str, seconds: float
+    context: Context,
+    provider_url: str,
+    provisioner_token_file: Path,
+    url: str,
+    name: str,
+    saved_in: Path | None,
+    seconds: float,
 ) -> None:
     """Create an instance at a provider.
 
@@ -47,11 +62,32 @@ def provision_command(
             await open_store(settings.store, mode="service") as store,
             both_keys(settings, store) as keys,
         ):
+            await _check_place(store, order, saved_in)
             done = await provision(store, keys, order, token, clock.now(), wait)
-        word = "provisioned as" if done.new else "was provisioned before, as"
-        click.echo(f"{name} {word} {done.instance.instance_id}")
+            word = "provisioned as" if done.new else "was provisioned before, as"
+            click.echo(f"{name} {word} {done.instance.instance_id}")
+            if saved_in is not None:
+                _save(keys, done, saved_in)
 
     asyncio.run(work())
+
+
+async def _check_place(store: Store, order: Order, saved_in: Path | None) -> None:
+    if saved_in is not None:
+        is_new = await provisioned_before(store, order) is None
+        credential_file.check_place(saved_in, is_new=is_new)
+
+
+def _save(keys: Keys, done: Provisioned, path: Path) -> None:
+    token = token_of(keys.worker, done.instance)
+    if token is None:
+        raise CannotProvision(
+            f"the credential of {done.instance.name} is erased, or sealed under another key, so it cannot be saved;"
+            " `wakegate doctor` tells which (keys.worker)",
+            reason="no_credential",
+        )
+    word = "its credential is saved in" if credential_file.save(path, token) else "its credential was there already:"
+    click.echo(f"{word} {path}")
 
 
 @click.command("import")

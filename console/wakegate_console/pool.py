@@ -1,6 +1,7 @@
 """`wakegate pool`: look at the workers, and at what each can run."""
 
 import asyncio
+from typing import Any
 
 import click
 
@@ -20,6 +21,7 @@ COLUMNS = (
     Column("started_at", "STARTED", "time"),
     Column("seen_at", "SEEN", "time"),
     Column("tools_text", "TOOLS", least=16),
+    Column("resumers_text", "RESUMES", spare=True),
 )
 
 
@@ -51,6 +53,7 @@ def list_command(context: Context, as_json: bool, limit: int | None) -> None:
 
 def _view(worker: RegisteredWorker, now: int, *, as_json: bool) -> Row:
     named = ", ".join(f"{name}@{version}" for name, version in worker.tools.items())
+    has: dict[str, Any] = {"tools": dict(worker.tools), "resumers": sorted(worker.resumers)}
     return {
         "pool": worker.pool,
         "worker_id": worker.worker_id,
@@ -60,7 +63,7 @@ def _view(worker: RegisteredWorker, now: int, *, as_json: bool) -> Row:
         "lease_seconds": worker.lease_seconds,
         "started_at": views.moment(worker.started_at),
         "seen_at": views.moment(worker.seen_at),
-        **({"tools": dict(worker.tools)} if as_json else {"tools_text": named}),
+        **(has if as_json else {"tools_text": named, "resumers_text": ", ".join(has["resumers"])}),
     }
 
 

@@ -86,6 +86,14 @@ async def provision(store: Store, keys: Keys, order: Order, token: BearerToken, 
     return Provisioned(instance, new=True)
 
 
+async def provisioned_before(store: Store, order: Order) -> Instance | None:
+    """Return the instance of an order that was carried out before; None while it was not."""
+    for known in await store.registrations():
+        if (known.provider, known.name) == (order.provider, order.name) and _counts(known):
+            return await _finished(store, known)
+    return None
+
+
 def sealed_instance(key: Sealer, order: Order, created: wire.ProvisionedInstance, now: int) -> Instance:
     """Return the record of a created instance, its credential sealed with the worker's key."""
     credential = created.credential

@@ -6,6 +6,7 @@ from typing import Any
 from wakegate_schema import timestamps
 from wakegate_schema.clock import SECOND
 from wakegate_schema.records import (
+    Adoption,
     Anomaly,
     ClockMark,
     ClockReset,
@@ -56,10 +57,13 @@ def execution(record: Execution, instances: Names) -> View:
         "deadline_at": moment(record.deadline_at),
         "decided_at": moment(record.decided_at),
         "expires_at": moment(record.expires_at),
+        "consumed_at": moment(record.consumed_at),
         "started_at": moment(record.started_at),
         "finished_at": moment(record.finished_at),
         "changed_at": moment(record.changed_at),
         "cancel_due_at": moment(record.cancel_due_at),
+        "report_due_at": moment(record.report_due_at),
+        "report_tries": record.report_tries,
         "erased_at": moment(record.erased_at),
         "epoch": record.epoch,
         "released_at": moment(record.released_at),
@@ -151,6 +155,27 @@ def notification(record: Notification) -> View:
         "received_at": moment(record.received_at),
         "handled_at": moment(record.handled_at),
         "keep_until": moment(record.keep_until),
+    }
+
+
+def adoption(record: Adoption) -> View:
+    """Return a request that nobody saved here, and how far its framework was resumed."""
+    return {
+        "request_id": record.request_id,
+        "state": record.state,
+        "reason": record.reason,
+        "framework": record.framework,
+        "thread": record.thread,
+        "problem": record.problem,
+        "tries": record.tries,
+        "due_at": moment(record.due_at),
+        "runs": record.runs,
+        "well_runs": record.well_runs,
+        "run_began_at": moment(record.run_began_at),
+        "run_until": moment(record.run_until),
+        "last_end": record.last_end,
+        "created_at": moment(record.created_at),
+        "ended_at": moment(record.ended_at),
     }
 
 

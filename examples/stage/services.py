@@ -22,21 +22,22 @@ class ExampleFailed(Exception):
 class Services:
     """Everything is in one folder. What is done here is what an operator does, by the `wakegate` command alone."""
 
-    def __init__(self, folder: Path) -> None:
-        """Write the settings; start nothing."""
+    def __init__(self, folder: Path, **more: str) -> None:
+        """Write the settings, with more of them if wanted; start nothing."""
         self.folder = folder
         self.control = folder / "control.sock"
-        webhooks, provider = _free_ports(2)
-        self._provider_url = f"http://127.0.0.1:{provider}"
-        self._webhook_url = f"http://127.0.0.1:{webhooks}/aap/events"
+        self.port, provider = _free_ports(2)
+        self.provider_url = f"http://127.0.0.1:{provider}"
+        self.provisioner_token = folder / "provisioner.token"
         self._running: list[subprocess.Popen[bytes]] = []
         values = {
             "database": f"sqlite:///{folder}/wakegate.db",
-            "listen": f"127.0.0.1:{webhooks}",
+            "listen": f"127.0.0.1:{self.port}",
             "control": str(self.control),
             "provider_listen": f"127.0.0.1:{provider}",
             "provider_database": f"sqlite:///{folder}/provider.db",
             "sweep_seconds": 0.2,
+            **more,
         }
         self.settings = folder / "wakegate.toml"
         self.settings.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items()))
@@ -48,11 +49,24 @@ class Services:
 
     def start(self) -> None:
         """Start provider, receiver and worker, and make an instance."""
+        self.start_provider()
+        self.start_wakegate()
+        self.provision()
+
+    def start_provider(self) -> None:
+        """Start the provider."""
         self._start("provider", "run")
+
+    def start_wakegate(self) -> None:
+        """Start receiver and worker."""
         self._start("up")
+
+    def provision(self, *more: str) -> None:
+        """Make an instance, when provider and receiver listen."""
         self.wakegate(
-            "instance", "provision", "--provider-url", self._provider_url, "--url", self._webhook_url,
-            "--provisioner-token-file", str(self.folder / "provisioner.token"), "--name", INSTANCE, "--wait", "60",
+            "instance", "provision", "--provider-url", self.provider_url, "--name", INSTANCE, "--wait", "60",
+            "--url", f"http://127.0.0.1:{self.port}/aap/events",
+            "--provisioner-token-file", str(self.provisioner_token), *more,
         )  # fmt: skip
 
     def decide(self, payment: str, decision: str, note: str) -> None:

@@ -4,7 +4,9 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BeforeValidator
@@ -21,6 +23,8 @@ _DECIMAL = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _SECRET_SHAPE = re.compile(r"whsec_.*|[A-Za-z0-9_=-]{32,}|[A-Za-z0-9+/_-]{43}=")
 _EVENTS_PATH = re.compile(r"/|(?:/[A-Za-z0-9._~-]+)+")
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+_ENTRY_POINT = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_FRAMEWORK = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _TABLE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _SQLITE = "sqlite:///"
@@ -236,6 +240,44 @@ def module_names(value: object) -> tuple[str, ...]:
     if len(set(names)) != len(names):
         raise ValueError("names a module twice")
     return tuple(names)
+
+
+def entry_point(value: object) -> str:
+    """Accept `module:function`."""
+    found = text(value)
+    if _ENTRY_POINT.fullmatch(found) is None:
+        raise ValueError("must be module:function, such as shop.agents:resume")
+    return found
+
+
+def directory(value: object) -> Path:
+    """Accept the path of a directory, which need not be there yet."""
+    if isinstance(value, Path):
+        return value
+    path = text(value)
+    if path.startswith("~") or "\0" in path:
+        raise ValueError("must be the whole path of a directory; ~ is not expanded")
+    return Path(path)
+
+
+def resumers(value: object) -> Mapping[str, str]:
+    """Accept `framework=module:function`, separated by commas, or a table of them in a file."""
+    named: dict[str, str] = {}
+    pairs = value.items() if isinstance(value, Mapping) else [each.partition("=")[::2] for each in _parts(value)]
+    for framework, function in pairs:
+        named_so = isinstance(framework, str) and _FRAMEWORK.fullmatch(framework.strip()) is not None
+        if not named_so or not function:
+            raise ValueError("must be framework=module:function, such as langgraph=shop.agents:resumer")
+        if framework.strip() in named:
+            raise ValueError("names a framework twice")
+        named[framework.strip()] = entry_point(function.strip() if isinstance(function, str) else function)
+    return MappingProxyType(named)
+
+
+def _parts(value: object) -> list[str]:
+    if not isinstance(value, str):
+        raise ValueError("must be framework=module:function, separated by commas")  # noqa: TRY004 (pydantic's)
+    return [each for each in value.split(",") if each.strip()]
 
 
 def _is_circle(path: Path) -> bool:

@@ -197,6 +197,11 @@ class Settings(BaseSettings):
     shutdown_timeout: Annotated[float, types.seconds(0, 3600)] = _setting(
         10.0, "The longest a stop waits for requests in progress.", unit="seconds"
     )
+    consumption: Annotated[Literal["auto", "always", "never"], types.one_of("auto", "always", "never")] = _setting(
+        "auto",
+        "Whether an approval is consumed at its provider before the call starts: auto (where the provider knows how"
+        " to), always or never.",
+    )
     worker_concurrency: Annotated[int, types.whole_number(1, 10_000)] = _setting(
         64, "The most executions one worker works on at once.", unit="executions"
     )
@@ -213,6 +218,18 @@ class Settings(BaseSettings):
     )
     sweep_seconds: Annotated[float, types.seconds(0.01, 3600)] = _setting(
         1.0, "How often the worker looks for what no hint told it.", unit="seconds"
+    )
+    resumers: Annotated[Mapping[str, str], BeforeValidator(types.resumers)] = _setting(
+        {},
+        "What resumes the runs of frameworks that wait for requests nobody saved here: framework=module:function,"
+        " separated by commas.",
+        words="none: such notifications stay unmatched",
+    )
+    resumers_directory: Annotated[Path, BeforeValidator(types.directory)] | None = _setting(
+        None, "Where resumers run, and where their modules are looked for first.", words="`/`, and nowhere first"
+    )
+    resumer_seconds: Annotated[float, types.seconds(1, 604_800)] = _setting(
+        21_600.0, "How long one run of a resumer may take before it is ended.", unit="seconds"
     )
     wake: WakeTables = _setting(
         {},

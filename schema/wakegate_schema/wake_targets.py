@@ -1,6 +1,5 @@
 """Wake targets: where the operator lets a resolution be sent, under names that harnesses choose from."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
+from wakegate_schema import setting_types as types
 from wakegate_schema.setting_types import one_of, seconds, table_name, text
 from wakegate_schema.urls import MalformedUrl, webhook_url
 
@@ -17,7 +17,6 @@ PROGRAM_TIMEOUT_S: Final = 30.0
 """How long a program may take for a wake, in seconds, unless its table says otherwise."""
 LONGEST_TIMEOUT_S: Final = 600.0
 
-_ENTRY_POINT = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _MOST_ARGUMENTS = 100
 
 Kind = Literal["http", "command", "python"]
@@ -65,22 +64,6 @@ def wake_argv(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def wake_entry_point(value: object) -> str:
-    """Accept `module:function`."""
-    found = text(value)
-    if _ENTRY_POINT.fullmatch(found) is None:
-        raise ValueError("must be module:function, such as shop.agents:resume")
-    return found
-
-
-def wake_directory(value: object) -> Path:
-    """Accept the path of a directory, which need not be there yet."""
-    path = text(value)
-    if path.startswith("~") or "\0" in path:
-        raise ValueError("must be the whole path of a directory; ~ is not expanded")
-    return Path(path)
-
-
 class WakeTable(BaseModel):
     """A `[wake.NAME]` table of the settings file: its kind, and what belongs to that."""
 
@@ -89,8 +72,8 @@ class WakeTable(BaseModel):
     kind: Annotated[Kind, one_of("http", "command", "python")]
     url: Annotated[str, BeforeValidator(wake_url)] | None = Field(default=None, repr=False)
     argv: Annotated[tuple[str, ...], BeforeValidator(wake_argv)] | None = Field(default=None, repr=False)
-    entry_point: Annotated[str, BeforeValidator(wake_entry_point)] | None = None
-    directory: Annotated[Path, BeforeValidator(wake_directory)] | None = None
+    entry_point: Annotated[str, BeforeValidator(types.entry_point)] | None = None
+    directory: Annotated[Path, BeforeValidator(types.directory)] | None = None
     timeout: Annotated[float, seconds(1, LONGEST_TIMEOUT_S)] | None = None
 
     @field_validator("url", "argv", "entry_point", "directory", "timeout", mode="wrap")

@@ -292,6 +292,37 @@ def test_a_notification_is_shown_with_its_execution_and_its_body_on_demand(conso
     assert console("notification", "show", event, "--provider-url", "https://other.example").code == 1
 
 
+def test_an_adopted_notification_says_how_far_its_framework_was_resumed(console: Console) -> None:
+    async def work(desk: Desk) -> list[str]:
+        waiting = await desk.waiting()
+        arrivals = [desk.arrival(request) for request in (waiting.request_id or "", new_id(), new_id())]
+        for arrival in arrivals:
+            await desk.store.record(arrival)
+        at = clock.now() + 6 * clock.SECOND
+        await desk.store.adopt_unmatched(at)
+        known, unknown = await desk.store.lease_adoptions([], 2, at, at + clock.MINUTE)
+        await desk.store.adoption_learned(known.lease, "langgraph", '{"thread_id":"desk-7"}', at)
+        await desk.store.adoption_run(known.lease, at, at + clock.SECOND)
+        await desk.store.adoption_again(known.lease, at, "entry_point_missing", "badly")
+        await desk.store.adoption_ended(unknown.lease, "no_resume_handle", at)
+        return [arrival.event_id for arrival in arrivals]
+
+    call, adopted, unmatched = prepared(console, work)
+    rows = {row["event_id"]: row for row in console("notification", "list", "--unmatched", "--json").json}
+    assert rows.keys() == {adopted, unmatched}
+    assert [rows[adopted][name] for name in ("reason", "adoption", "framework", "problem")] == [
+        "adopted", "owed", "langgraph", "entry_point_missing",
+    ]  # fmt: skip
+    assert (rows[unmatched]["state"], rows[unmatched]["adoption"]) == ("received", "ended")
+    table = console("notification", "list").out
+    assert table.count("langgraph") == table.count("entry_point_missing") == 1
+    shown = console("notification", "show", adopted, "--json").json["adoption"]
+    assert (shown["thread"], shown["runs"], shown["last_end"]) == ('{"thread_id":"desk-7"}', 1, "badly")
+    assert "wakegate doctor" in console("notification", "show", adopted).out
+    assert "no_resume_handle" in console("notification", "show", unmatched).out
+    assert console("notification", "show", call, "--json").json["adoption"] is None
+
+
 def test_an_event_that_came_with_other_bytes_is_shown_as_odd(console: Console) -> None:
     async def work(desk: Desk) -> str:
         arrival = desk.arrival(new_id())

@@ -52,11 +52,11 @@ async def run(console: Console, *arguments: str) -> Ran:
     return await asyncio.to_thread(console, *arguments)
 
 
-async def provision(console: Console, provider: str, url: str, wait: float = 0) -> Ran:
+async def provision(console: Console, provider: str, url: str, *options: str, wait: float = 0) -> Ran:
     """Run `instance provision`."""
     return await run(
         console, "instance", "provision", "--provider-url", provider, "--provisioner-token-file", "token",
-        "--url", url, "--name", "desk", "--wait", str(wait),
+        "--url", url, "--name", "desk", "--wait", str(wait), *options,
     )  # fmt: skip
 
 
@@ -118,6 +118,39 @@ async def test_a_finished_instance_is_only_named(console: Console) -> None:
     assert again.code == 0
     assert again.out == first.out.replace("provisioned as", "was provisioned before, as")
     assert len(requests) == 1
+
+
+async def test_the_credential_is_saved_for_a_harness_and_again_from_the_sealed_one(
+    console: Console, tmp_path: Path
+) -> None:
+    saved, again = tmp_path / "saved.token", tmp_path / "again.token"
+    async with peers() as (provider, url):
+        ran = await provision(console, provider, url, "--save-credential", str(saved))
+        assert ran.code == 0, ran.err
+    text = saved.read_text()
+    assert saved.stat().st_mode & 0o777 == 0o600
+    assert text.strip() not in ran.out + ran.err
+    for path in (again, saved):  # nobody is asked for it any more
+        ran = await provision(console, provider, url, "--save-credential", str(path))
+        assert (ran.code, path.read_text()) == (0, text), ran.err
+        assert text.strip() not in ran.out + ran.err
+    [held] = await look(console, lambda store: store.instances())
+    assert held.sealed_credential is not None
+    unsealed = unseal_credential(
+        load_key(tmp_path / "worker.key"), held.sealed_credential, provider=held.provider, instance_id=held.instance_id
+    )
+    assert unsealed.token.reveal() == text.strip()
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_a_file_with_something_else_is_not_replaced_by_a_credential(console: Console, is_known: bool) -> None:
+    async with peers() as (provider, url):
+        if is_known:
+            assert (await provision(console, provider, url)).code == 0
+        ran = await provision(console, provider, url, "--save-credential", "credential")
+    assert (ran.code, "is not replaced" in ran.err) == (2, True), ran.err
+    assert Path("credential").read_text() == CREDENTIAL + "\n"
+    assert len(await look(console, lambda store: store.instances())) == is_known  # nothing was asked for in vain
 
 
 async def test_what_the_receiver_did_not_answer_goes_on_once_it_does(console: Console) -> None:

@@ -21,7 +21,8 @@ async def two(desk: Desk) -> None:
     now = clock.now()
     gone = a_worker("b", "parcels", send_parcel="3")
     await desk.store.show_worker(replace(gone, started_at=now - clock.HOUR), now - clock.MINUTE)
-    await desk.store.show_worker(a_worker("a", "payments", issue_refund="1", decline="2"), now)
+    here = a_worker("a", "payments", issue_refund="1", decline="2")
+    await desk.store.show_worker(replace(here, resumers=frozenset({"langgraph", "adk"})), now)
 
 
 def test_workers_are_listed_by_pool_with_what_they_have(console: Console) -> None:
@@ -31,11 +32,12 @@ def test_workers_are_listed_by_pool_with_what_they_have(console: Console) -> Non
         ("parcels", "host-b", "silent", {"send_parcel": "3"}),
         ("payments", "host-a", "living", {"decline": "2", "issue_refund": "1"}),
     ]
+    assert [row["resumers"] for row in rows] == [[], ["adk", "langgraph"]]
     assert (rows[1]["version"], rows[1]["lease_seconds"]) == ("0.2.0", 60)
     head, first, second = console("pool", "list").out.splitlines()
     assert head.split()[:4] == ["POOL", "HOST", "STATE", "VERSION"]
     assert first.split()[:3] == ["parcels", "host-b", "silent"]
-    assert second.endswith("decline@2, issue_refund@1")
+    assert second.endswith("decline@2, issue_refund@1  adk, langgraph")
     assert len(console("pool", "list", "--limit", "1", "--json").json) == 1
 
 

@@ -398,3 +398,31 @@ def _key(path: Path, owner: int) -> None:
     path.touch(mode=0o600)
     path.write_bytes(Fernet.generate_key() + b"\n")
     os.chown(path, owner, GROUP)
+
+
+def test_resumers_are_imported_as_the_worker_would_and_what_fails_is_told(console: Console) -> None:
+    folder = console.directory / "desk"
+    folder.mkdir()
+    (folder / "agents.py").write_text(
+        "import os\nassert 'PLANTED' not in os.environ\n\ndef resume():\n    raise OSError\n"
+    )
+    (folder / "broken.py").write_text("raise RuntimeError('planted-secret')\n")
+    (folder / "leaving.py").write_text("import os\nos._exit(0)\n")
+    console.set("PLANTED", "of the doctor's own environment")
+    console.set("WAKEGATE_RESUMERS_DIRECTORY", str(folder))
+    console.set(
+        "WAKEGATE_RESUMERS",
+        "langgraph=agents:resume,adk=agents:gone,pydantic-ai=nowhere:resume,claude-agent-sdk=broken:resume,"
+        "openai-agents=leaving:resume",
+    )
+    said = offline(console)
+    assert said.of("settings.resumers", "ok").startswith("langgraph is resumed by agents:resume")
+    wrong = said.of("settings.resumers", "problem").splitlines()
+    assert [line.split(",")[0].removeprefix("the resumer for ") for line in wrong] == [
+        "adk", "claude-agent-sdk", "openai-agents", "pydantic-ai",
+    ]  # fmt: skip
+    assert "'gone'" in wrong[0]
+    assert "RuntimeError (broken.py, line 1)" in wrong[1]
+    assert "ended the process (exit code 0)" in wrong[2]
+    assert "No module named 'nowhere'" in wrong[3]
+    assert "planted-secret" not in said.ran.out

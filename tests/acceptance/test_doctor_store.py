@@ -197,6 +197,22 @@ def test_a_call_that_cannot_go_on_is_told_with_its_reason_and_what_to_do(console
     assert "1 call cannot go on now: connection_refused → nothing listens at the provider's address" in said
 
 
+def test_a_framework_that_no_living_worker_resumes_is_a_problem(console: Console) -> None:
+    found = planted(console)
+
+    async def adopt(desk: Desk) -> None:
+        await desk.store.record(desk.arrival(new_id(), registration_id=found.registration.registration_id))
+        at = clock.now() + 6 * SECOND
+        await desk.store.adopt_unmatched(at)
+        (adoption,) = await desk.store.lease_adoptions([], 1, at, at + MINUTE)
+        await desk.store.adoption_learned(adoption.lease, "langgraph", "{}", at)
+
+    at_desk(console, found, adopt)
+    said = offline(console).of("store.resumers", "problem")
+    assert "1 adopted request waits for langgraph" in said
+    assert "WAKEGATE_RESUMERS" in said
+
+
 def test_wakes_that_were_given_up_are_warned_of(console: Console) -> None:
     async def lose(desk: Desk) -> None:
         saved = await desk.save(wake="shop")

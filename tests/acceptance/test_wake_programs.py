@@ -37,7 +37,7 @@ with open(sys.argv[1], "w") as file:
 
 async def of(target: WakeTarget, message: bytes = MESSAGE) -> Ended:
     """Run a target's program."""
-    return await run(target, WAKE_ID, message)
+    return await run(wake_programs.of_target(target), WAKE_ID, message)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ async def test_a_keeper_that_hangs_is_ended_by_the_worker(tmp_path: Path, monkey
 
 
 async def test_what_the_locale_cannot_name_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wake_programs, "_command", lambda _: ["/bin/true", "\ud800"])
+    monkeypatch.setattr(wake_programs, "_keeper", lambda _: ["/bin/true", "\ud800"])
     assert (await of(shell("exit 0"))).problem == "program_not_started"
 
 

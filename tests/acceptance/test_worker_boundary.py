@@ -73,7 +73,8 @@ REFUSED: dict[str, tuple[Callable[[Peer], web.Response], str]] = {
 
 def always(answer: Callable[[Peer], web.Response], peer: Peer) -> None:
     async def interfere(request: web.Request) -> web.StreamResponse | None:
-        return None if request.method == "DELETE" else answer(peer)
+        beside = request.method == "DELETE" or request.path.endswith("/consume")
+        return None if beside else answer(peer)
 
     peer.interference = interfere
 

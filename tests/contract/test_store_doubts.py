@@ -15,6 +15,7 @@ from support.tables import each_row
 from wakegate_schema import clock
 from wakegate_schema.clock import DAY, HOUR, SECOND
 from wakegate_schema.records import (
+    AdoptionLease,
     Challenge,
     Claimed,
     Closing,
@@ -90,6 +91,8 @@ def values_for(name: str, annotation: Any, doubts: Doubts) -> list[Any]:
         "lease": [
             Lease(execution.execution_id, execution.lease_number + more) for execution in doubts.both for more in (0, 1)
         ],
+        "adoption_lease": [AdoptionLease(1, 1)],
+        "frameworks": [["langgraph"]],
         "outcome": [Outcome(kind, "tool_raised") for kind in ("succeeded", "failed", "in_doubt", "not_begun")],
         "closing": [Closing(state, "denied", now) for state in (State.DENIED, State.LAPSED, State.REFUSED)],
         "approval": [approved()],
@@ -109,6 +112,8 @@ def values_for(name: str, annotation: Any, doubts: Doubts) -> list[Any]:
         "worker": [RegisteredWorker("w", "here", "default", "0.2.0", 5, 60, now, now, {"issue_refund": "1"})],
         "missing": [[MissingTool("issue_refund", "1", 1)]],
     }
+    if annotation is AdoptionLease:
+        return known["adoption_lease"]
     if name in known:
         return known[name]
     plain: dict[Any, list[Any]] = {

@@ -24,7 +24,7 @@ KEPT = ("clock_reset", "epoch", "execution", "transition", "call_group")
 
 WRITES = {
     "execution_begins_its_group", "execution_saved", "execution_changed", "execution_decided", "transition_wakes",
-    "transition_resolves", "call_group_sealed",
+    "transition_resolves", "call_group_sealed", "execution_owes_a_report",
 }  # fmt: skip
 """Triggers that refuse nothing."""
 

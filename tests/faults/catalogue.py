@@ -18,6 +18,7 @@ from wakegate_schema.settings import Settings
 from wakegate_schema.store import Store
 from wakegate_schema.wake_targets import Kind
 from wakegate_worker import outbound
+from wakegate_worker.owed import Owed
 from wakegate_worker.tool_modules import load_tools
 
 ROOT: Final = Path(__file__).parents[2]
@@ -141,17 +142,20 @@ def _exchanges(program: str) -> set[str]:
 
 
 def _programs(_program: str) -> set[str]:
-    """The kinds of wake targets that run a program."""
-    return set(get_args(Kind)) - {"http"}
+    """The kinds of wake targets that run a program, and the frameworks' resumers."""
+    return {*get_args(Kind), "resumer"} - {"http"}
 
 
 def _work(_program: str) -> set[str]:
-    """The streams of work: the name that each pump is given."""
-    return {
-        ast.literal_eval(call.args[0])
+    """The streams of work: the name that each pump is given, and the kinds of what is owed."""
+    given = {
+        ast.unparse(call.args[0])
         for tree in _trees("wakegate_worker")
         for call in _calls(tree)
         if ast.unparse(call.func) == "Pump"
+    }
+    return {str(ast.literal_eval(name)) for name in given - {"owed.action"}} | {
+        kind.action for kind in Owed.__subclasses__()
     }
 
 

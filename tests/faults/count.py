@@ -6,7 +6,7 @@ from contextlib import closing
 
 from faults import harness
 from faults.tools import effects
-from faults.world import Call, World
+from faults.world import RESUMED, Call, World
 from support.raw import open_raw
 from wakegate_schema.records import Execution, Wake
 from wakegate_schema.states import RESOLVED, State
@@ -46,9 +46,17 @@ async def _count(world: World) -> list[str]:
     known = {execution.execution_id for execution in executions.values()}
     assert {line["execution"] for line in _told(world) if "execution" in line} <= known, "an acknowledged call is lost"
     for key, execution in executions.items():
+        _check_report(world, execution)
         _check(world, world.calls[key], execution, had[key])
         await _check_history(world, execution)
         await _check_wakes(world, execution)
+    path = world.folder / RESUMED
+    resumed = path.read_text().split() if path.exists() else []
+    for _, adoption in await world.store.latest_adoptions():
+        assert (adoption.reason, adoption.last_end) == ("consumed", "well"), (
+            "a framework's run was not resumed to its end"
+        )
+        assert adoption.request_id in resumed, "a framework's run was not resumed"
     await _check_groups(world, list(executions.values()))
     if world.place.ground.database == "sqlite":
         with closing(open_raw(world.place.url)) as raw:
@@ -63,7 +71,10 @@ def _check(world: World, call: Call, execution: Execution, effects_had: int) -> 
     elif call.fate == "abandoned":
         assert (state, effects_had) == (State.ABANDONED, 0), "an abandoned call ran"
         known = execution.idempotency_key in world.peer.keys
-        assert not known or world.request(execution.idempotency_key)["status"] == "cancelled", "a cancel was lost"
+        spent = execution.request_id in world.peer.spent_by
+        assert not known or spent or world.request(execution.idempotency_key)["status"] == "cancelled", (
+            "a cancel was lost"
+        )
     elif state is State.SUCCEEDED:
         assert effects_had == 1, "a call counts as succeeded and did not run"
     elif state is State.IN_DOUBT:
@@ -72,6 +83,19 @@ def _check(world: World, call: Call, execution: Execution, effects_had: int) -> 
         assert effects_had == 0, f"a call ran and counts as {state}"
         allowed = NOT_BEGUN | (HELD if call.held else set())
         assert (state, reason) in allowed, f"an approved call is {told(execution)}"
+
+
+def _check_report(world: World, execution: Execution) -> None:
+    """Check that what a provider was told of a consumed approval is what is on record, and that it was told of it."""
+    told_of = [body for request_id, body in world.peer.outcomes if request_id == execution.request_id]
+    if execution.consumed_at is None or execution.finished_at is None:
+        assert told_of == [], "a provider was told of what was not consumed, or is not known"
+        return
+    right = {"status": "succeeded" if execution.state is State.SUCCEEDED else "failed"}
+    if execution.started_at is None or execution.state is State.LAPSED:
+        right["note"] = "not run"
+    assert told_of, "a report was lost"
+    assert all(body == right for body in told_of), "a provider was told of something else"
 
 
 async def _check_history(world: World, execution: Execution) -> None:

@@ -159,6 +159,48 @@ async def _abandon(world: World, key: str) -> None:
             await world.store.abandon(execution.execution_id, "conversation closed", "harness", clock.now())
 
 
+async def consumed(world: World) -> None:
+    """An approval is consumed at the provider, and its outcome is reported; the first report fails."""
+    world.peer.consumes, failures = True, [503]
+
+    async def fail_once(request: web.Request) -> web.StreamResponse | None:
+        if request.path.endswith("/outcome") and failures:
+            return refusal(failures.pop(), "unavailable", "unavailable")
+        return None
+
+    world.peer.interference = fail_once
+    key = await world.save("approved")
+    await world.start("worker")
+    await world.decided(key)
+
+
+async def given_up_while_consuming(world: World) -> None:
+    """A call is given up while its approval is being consumed: the provider is told that it did not run."""
+    world.peer.consumes = True
+    key = await world.save("abandoned")
+
+    async def abandon(request: web.Request) -> web.StreamResponse | None:
+        if request.path.endswith("/consume"):
+            await _abandon(world, key)
+        return None
+
+    world.peer.interference = abandon
+    await world.start("worker")
+    await world.decided(key)
+
+
+async def adopted(world: World) -> None:
+    """A notification comes for a request that a framework has made, and its run is resumed."""
+    await world.start("worker")
+    await world.gated("short")
+
+
+async def adopted_for_long(world: World) -> None:
+    """The same, and the run takes so long that its lease is kept meanwhile."""
+    await world.start("worker")
+    await world.gated("long")
+
+
 async def in_doubt(world: World) -> None:
     """A tool loses its answer; its probe finds out."""
     key = await world.save("approved", tool="lose_the_answer")
@@ -413,6 +455,10 @@ STORIES = (
     Story("worker", parked),
     Story("worker", polled, delivery="none"),
     Story("worker", given_up_while_submitting),
+    Story("worker", consumed),
+    Story("worker", given_up_while_consuming),
+    Story("worker", adopted),
+    Story("worker", adopted_for_long),
     Story("worker", approved_early),
     Story("worker", in_doubt),
     Story("worker", in_doubt_for_long),

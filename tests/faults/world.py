@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+import aiohttp
 from aiohttp import web
 
 from faults.grounds import Place
@@ -34,14 +35,29 @@ from wakegate_schema.store import Store, StoreUnavailable, open_store
 TRACE = "trace"
 TOLD = "told"
 """The file in which a wake's program writes the ids of its wakes."""
-WOKEN = """import os
+RESUMED = "resumed"
+"""The file in which a resumer writes the ids of the requests it was called for."""
+LONG_S = 5.5
+"""Seconds that a long run of a framework takes; after five its lease is kept."""
+WOKEN = f"""import os
+import time
 
 
 def told(message):
     with open(os.path.join(os.path.dirname(__file__), "told"), "a") as file:
         file.write(os.environ["WAKEGATE_WAKE_ID"] + "\\n")
+
+
+def resumer():
+    return resume
+
+
+def resume(handle, request):
+    time.sleep({LONG_S} if handle["thread_id"] == "long" else 0)
+    with open(os.path.join(os.path.dirname(__file__), "{RESUMED}"), "a") as file:
+        file.write(request.id + "\\n")
 """
-"""A module with a wake's entry point, which does the same."""
+"""A module with a wake's entry point, which does the same, and with a framework's resumer."""
 LEASE_S = 2
 DELAY_S = 2.5
 """Longer than a lease."""
@@ -174,6 +190,8 @@ class World:
             "WAKEGATE_LEASE_SECONDS": str(LEASE_S),
             "WAKEGATE_SWEEP_SECONDS": "0.3",
             "WAKEGATE_WORKER_CONCURRENCY": "8",
+            "WAKEGATE_RESUMERS": "langgraph=woken:resumer",
+            "WAKEGATE_RESUMERS_DIRECTORY": str(self.folder.absolute()),
         }
         if program == self.subject:
             environment[TEST_FAULT_TRACE] = TRACE
@@ -269,6 +287,24 @@ class World:
         if self.delivery == "webhook":
             await self.notify(request["id"])
 
+    async def gated(self, thread: str) -> str:
+        """Let a framework ask at the provider and consume what is approved; nobody saves the request here."""
+        handle = {"framework": "langgraph", "thread_id": thread}
+        call = {"tool": "refund", "arguments": {}, "timeout": "30m", "context": {"resume": handle}}
+        async with aiohttp.ClientSession() as session:
+            key = {"Idempotency-Key": new_id()}
+            async with session.post(f"{self.url}/v1/requests", json=call, headers=key) as answer:
+                request = self.peer.requests[(await answer.json())["id"]]
+        self.peer.approve(request, lasting=3600)
+        request["consumption"] = {"consumed_at": stamp()}
+        before = clock.now() - 6 * clock.SECOND  # a notification may come before its call is saved
+        await self.store.record(self.desk.arrival(request["id"], received_at=before))
+        await self.when(functools.partial(self._is_adopted, request["id"]))
+        return str(request["id"])
+
+    async def _is_adopted(self, request_id: str) -> bool:
+        return await self.store.adoption(self.url, self.instance_id, request_id) is not None
+
     async def notify(self, request_id: str, event_id: str | None = None) -> str:
         """Notify until that is acknowledged, and return the event's id."""
         event_id, created_at = event_id or new_id(), stamp()
@@ -315,7 +351,7 @@ class World:
     # The end
 
     async def settle(self) -> None:
-        """Wait until no call, cancel or wake goes on, whatever the fault did to the program is over included."""
+        """Wait until nothing goes on or is owed, whatever the fault did to the program is over included."""
         await self.when(self._settled)
         if self.fault is not None and self.fault.endswith("=kill") and self.fault[:-5] in self.reached:
             await self.when(lambda: bool(self.statuses))
@@ -324,8 +360,10 @@ class World:
     async def _settled(self) -> bool:
         for call in await self.executions():
             resolved = call.state in RESOLVED or (call.state is State.IN_DOUBT and not self._probed(call))
-            if not resolved or call.cancel_due_at is not None:
+            if not resolved or call.cancel_due_at is not None or call.report_due_at is not None:
                 return False
+        if any(adoption.state == "owed" for _, adoption in await self.store.latest_adoptions()):
+            return False
         wakes = [wake for call in await self.executions() for wake in await self.store.wakes(call.execution_id)]
         return all(wake.state != "owed" for wake in wakes)
 

@@ -1,5 +1,6 @@
 """The approver: what AAP says of a provider, in memory, for many instances; it decides when it is told to."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -11,8 +12,16 @@ from wakegate_schema.clock import SECOND
 from wakegate_schema.records import Execution
 from wakegate_schema.sealing import Credential
 from wakegate_schema.strict_json import JsonObject
-from wakegate_schema.wire import ApprovalRequest, object_from
-from wakegate_worker.decisions import CancelAnswer, CredentialRefused, DecisionSource, Reading, Unreachable
+from wakegate_schema.wire import ApprovalRequest, OutcomeStatus, object_from
+from wakegate_worker.decisions import (
+    CancelAnswer,
+    ConsumeRefusal,
+    CredentialRefused,
+    DecisionSource,
+    Reading,
+    ReportAnswer,
+    Unreachable,
+)
 
 Status = Literal["pending", "approved", "denied", "expired", "cancelled"]
 FALSIFIED = "falsified"
@@ -32,6 +41,11 @@ class Request:
     status: Status = "pending"
     decided_at: int | None = None
     expires_at: int | None = None
+    spent_by: str | None = None
+    """The key that has consumed the approval."""
+    spent_at: int | None = None
+    outcome: str | None = None
+    """What was told of the consumed call."""
 
     def __repr__(self) -> str:
         return f"<{self.status} request of {self.key}>"
@@ -50,6 +64,11 @@ class Request:
             if self.expires_at is not None:
                 decision["expires_at"] = timestamps.render(self.expires_at)
             value["decision"] = decision
+        if self.spent_at is not None:
+            spent: JsonObject = {"consumed_at": timestamps.render(self.spent_at)}
+            if self.outcome is not None:
+                spent["outcome"] = {"status": self.outcome, "reported_at": timestamps.render(self.spent_at)}
+            value["consumption"] = spent
         return object_from(ApprovalRequest, value)
 
 
@@ -63,6 +82,8 @@ class Approver:
     """By instance and idempotency key: one request each, however often it is submitted."""
     deaf_to: set[str] = field(default_factory=set)
     """The instances whose credential is refused."""
+    consumes: bool = False
+    """Whether it knows consumption."""
 
     def submit(self, instance_id: str, key: str, call: JsonObject) -> Request:
         """Make a request, or find what the key made before."""
@@ -109,6 +130,31 @@ class Approver:
             return CancelAnswer.ALREADY_TERMINAL
         return CancelAnswer.CANCELLED
 
+    def consume(self, instance_id: str, request_id: str, key: str) -> Request | ConsumeRefusal:
+        """Spend an approval, once and under one key."""
+        request = self.named(instance_id, request_id)
+        if not self.consumes:
+            return ConsumeRefusal.UNSUPPORTED
+        if request.spent_by not in (None, key):
+            return ConsumeRefusal.ALREADY_CONSUMED
+        if request.spent_by is None:
+            if request.status != "approved":
+                return ConsumeRefusal.NOT_APPROVED
+            if (request.expires_at or 0) <= self.now():
+                return ConsumeRefusal.APPROVAL_EXPIRED
+            self._keep(replace(request, spent_by=key, spent_at=self.now()))
+        return self.named(instance_id, request_id)
+
+    def report(self, instance_id: str, request_id: str, status: str) -> ReportAnswer:
+        """Keep what came of a consumed call: the first word."""
+        request = self.named(instance_id, request_id)
+        if request.spent_by is None:
+            return ReportAnswer.NOT_CONSUMED
+        if request.outcome not in (None, status):
+            return ReportAnswer.OUTCOME_CONFLICT
+        self._keep(replace(request, outcome=status))
+        return ReportAnswer.TOLD
+
     def _let_expire(self) -> None:
         for request in list(self.requests.values()):
             if request.status == "pending" and request.deadline_at <= self.now():
@@ -146,9 +192,12 @@ class ApproverLine(DecisionSource):
 
     async def read(self, execution: Execution, wait_s: float) -> Reading:
         """Read the request; the approver never waits."""
+        return await self.read_request(str(execution.request_id), wait_s)
+
+    async def read_request(self, request_id: str, wait_s: float = 0.0) -> Reading:
+        """Read a request by its id."""
         return await self._read(
-            "poll" if wait_s else "read",
-            lambda: self._approver.named(self._instance_id, str(execution.request_id)),
+            "poll" if wait_s else "read", lambda: self._approver.named(self._instance_id, request_id)
         )
 
     async def cancel(self, execution: Execution) -> CancelAnswer:
@@ -157,6 +206,21 @@ class ApproverLine(DecisionSource):
         await self._exchange(
             "cancel", lambda: answers.append(self._approver.cancel(self._instance_id, str(execution.request_id)))
         )
+        return answers[0]
+
+    async def consume(self, execution: Execution, key: str) -> Reading | ConsumeRefusal:
+        """Consume the approval."""
+        answers: list[tuple[Request | ConsumeRefusal, float]] = []
+        act = functools.partial(self._approver.consume, self._instance_id, str(execution.request_id), key)
+        await self._exchange("consume", lambda: answers.append((act(), self._approver.now() / SECOND)))
+        (found, at), *_ = answers
+        return found if isinstance(found, ConsumeRefusal) else Reading(found.wire(), at, self._monotonic())
+
+    async def report(self, execution: Execution, status: OutcomeStatus, note: str | None) -> ReportAnswer:
+        """Tell what came of the call."""
+        answers: list[ReportAnswer] = []
+        act = functools.partial(self._approver.report, self._instance_id, str(execution.request_id), status)
+        await self._exchange("report", lambda: answers.append(act()))
         return answers[0]
 
     async def _read(self, word: str, act: Callable[[], Request]) -> Reading:

@@ -6,6 +6,8 @@ from model.approver import FALSIFIED, Request
 from model.reference import Call, Reference, Step, given_up_at
 from model.snapshot import Row, Snapshot
 
+from wakegate_schema.downstream import consumption_key
+
 UNDECIDED = ("saved", "submitting", "waiting")
 
 
@@ -20,6 +22,8 @@ class Case:
     request: Request | None
     epoch: int
     step: Step
+    consumes: bool
+    """Whether the call's provider knows consumption."""
 
     @property
     def holds_lease(self) -> bool:
@@ -42,8 +46,9 @@ def unjust(reference: Reference, after: Snapshot, step: Step) -> list[str]:
         before = reference.seen.executions.get(execution_id)
         for change in changes[len(known) :]:
             case = Case(
-                call, change, before, after.executions[execution_id], reference.request(call), after.epoch, step
-            )
+                call, change, before, after.executions[execution_id], reference.request(call), after.epoch, step,
+                reference.approvers[call.instance[0]].consumes,
+            )  # fmt: skip
             if not _just(case):
                 found.append(
                     f"{call.key}: {change['from_state']} became {change['to_state']}"
@@ -81,7 +86,13 @@ def _permitted(case: Case) -> bool:
         return False
     if (case.after["decided_at"], case.after["expires_at"]) != (request.decided_at, request.expires_at):
         return False
+    if request.spent_by != _spends(case) and case.consumes:
+        return False
     return bool(case.change["at"] < case.after["expires_at"])
+
+
+def _spends(case: Case) -> str:
+    return consumption_key(case.call.execution_id, case.after["epoch"])
 
 
 def _started(case: Case) -> bool:
@@ -105,7 +116,8 @@ def _lapsed(case: Case) -> bool:
 
 
 def _refused(case: Case) -> bool:
-    return case.call.kind == FALSIFIED
+    spent_by = None if case.request is None else case.request.spent_by
+    return case.call.kind == FALSIFIED or spent_by not in (None, _spends(case))
 
 
 def _unobtained(case: Case) -> bool:

@@ -210,7 +210,7 @@ class Machine(RuleBasedStateMachine):
 
     @act(3, worker=lambda machine: machine.world.due("cancel_due_at") and ["a", "b"])
     def cancel(self, worker: str) -> None:
-        """A worker takes the cancels that are owed, and is about to say them."""
+        """A worker takes the cancels and the reports that are owed, and is about to say them."""
         self.run(self.world.cancels(worker))
 
     @act(3, worker=lambda machine: machine.world.in_state("in_doubt") and ["a", "b"])

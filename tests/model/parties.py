@@ -50,7 +50,7 @@ class Parties:
         self._url = url
         self._stack = ExitStack()
         self.at = START
-        self.approvers = {url: Approver(url, self.now) for url in PROVIDERS}
+        self.approvers = {url: Approver(url, self.now, consumes=url == PROVIDERS[0]) for url in PROVIDERS}
         self.reference = Reference(self.approvers, self.now)
         self.observer = Observer(url)
         self.listener = Listener()

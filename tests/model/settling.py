@@ -88,6 +88,7 @@ def _next(now: Snapshot, at: int) -> int | None:
         return at
     times += [wake["due_at"] for wake in now.wakes.values() if wake["due_at"] is not None]
     times += [row["cancel_due_at"] for row in now.executions.values() if row["cancel_due_at"] is not None]
+    times += [row["report_due_at"] for row in now.executions.values() if row["report_due_at"] is not None]
     times += [at + 10 * MINUTE for row in now.executions.values() if _is_probed(row)]
     return min(times, default=None)
 

@@ -7,6 +7,7 @@ from model.reference import Call, Reference, give_up_at, given_up_at
 from model.snapshot import Row, Snapshot
 
 from wakegate_schema.clock import HOUR
+from wakegate_schema.downstream import consumption_key
 
 UNRESOLVED = {
     "saved": "due_at",
@@ -37,6 +38,7 @@ def broken(reference: Reference, now: Snapshot) -> Iterator[str]:
         yield from _goes_on(row, reference.now())
         yield from _told(call, now)
         yield from _owes(reference, call, row)
+        yield from _consumed(reference, call, row)
     yield from _events(reference, now)
     yield from _hints(reference, now)
 
@@ -77,6 +79,20 @@ def _owes(reference: Reference, call: Call, row: Row) -> Iterator[str]:
         return
     if row["state"] in OWING and row["cancel_due_at"] is None and reference.now() < given_up_at(row):
         yield f"{call.key} is {row['state']}, its request is pending, and no cancel is owed"
+
+
+def _consumed(reference: Reference, call: Call, row: Row) -> Iterator[str]:
+    """What the store has as consumed, this call has; and of what is over, the provider is told, or to be told."""
+    request = reference.request(call)
+    if row["consumed_at"] is None or request is None:
+        return
+    if request.spent_at != row["consumed_at"]:
+        yield f"{call.key} is on record as consumed, and was not then"
+    owes = row["report_due_at"] is not None or call.instance in reference.retired
+    if row["finished_at"] is not None and request.outcome is None and not owes:
+        yield f"{call.key} was consumed and is {row['state']}, and its provider is never told"
+    if request.outcome == "succeeded" and row["state"] != "succeeded":
+        yield f"{call.key} was reported as succeeded, and is {row['state']}"
 
 
 def _events(reference: Reference, now: Snapshot) -> Iterator[str]:
@@ -139,6 +155,8 @@ def _rest(reference: Reference, call: Call, row: Row) -> set[str]:
         return ends
     if call.kind == FALSIFIED:
         return ends | {"refused"}
+    if request.spent_by not in (None, consumption_key(call.execution_id, row["epoch"])):
+        ends |= {"refused"}  # in an epoch of before
     return ends | {"lapsed" if request.status == "approved" else request.status}
 
 

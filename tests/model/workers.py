@@ -12,6 +12,7 @@ from wakegate_schema.records import Execution, Wake
 from wakegate_schema.sealing import Sealer
 from wakegate_schema.store import Store
 from wakegate_worker.cancelling import Cancelling
+from wakegate_worker.consuming import Consuming
 from wakegate_worker.exchanges import Exchanges
 from wakegate_worker.handling import Handler
 from wakegate_worker.host_clock import HostClock
@@ -20,6 +21,7 @@ from wakegate_worker.long_polls import LongPolls
 from wakegate_worker.probing import Probing
 from wakegate_worker.recording import Recorder
 from wakegate_worker.registry import Tool
+from wakegate_worker.reporting import Reporting
 from wakegate_worker.resumption import Resumption
 from wakegate_worker.slots import Slots
 from wakegate_worker.sources import Sources
@@ -84,14 +86,17 @@ class Parts:
             lease_s=LEASE_S, stop=stop, monotonic=monotonic,
         )  # fmt: skip
         sources = Sources(sealer, lambda found: ApproverLine(approvers[found.provider], found, monotonic))
+        exchanges = Exchanges(slots, ROOM)
+        consuming = Consuming(store, "auto", exchanges, now=now, stop=stop, monotonic=monotonic)
         resumption = Resumption(
-            store, starting, clock=clock, slots=slots, long_polls=LongPolls(), lease_s=LEASE_S, stop=stop
+            store, starting, consuming, clock=clock, slots=slots, long_polls=LongPolls(), lease_s=LEASE_S, stop=stop
         )
         submission = Submission(store, tools, targets={TARGET, "none"}, now=now, stop=stop)
         self._handler = Handler(
-            store, sources, submission, resumption, Exchanges(slots, ROOM), keeping, now=now, stop=stop, woken=woken
+            store, sources, submission, resumption, exchanges, keeping, now=now, stop=stop, woken=woken
         )
         self._cancelling = Cancelling(store, sources, now=now, stop=stop)
+        self._reporting = Reporting(store, sources, now=now, stop=stop)
         self._waking = Waking(store, listener, now=now)
         self.sweep = Sweep(store, retention_days=RETENTION_DAYS, now=now, woken=woken, doubted=doubted)
         self.probing = Probing(store, tools, alive=starting.alive, lease_s=LEASE_S, now=now, woken=woken)
@@ -103,9 +108,12 @@ class Parts:
         return [(execution, self._job("handle", execution, self._handler.handle)) for execution in found]
 
     async def cancels(self) -> list[Job]:
-        """Take the cancels that are due."""
-        found = await self._cancelling.take(ROOM)
-        return [self._job("cancel", execution, self._cancelling.handle) for execution in found]
+        """Take the cancels and the reports that are due."""
+        return [
+            self._job(owed.action, execution, owed.handle)
+            for owed in (self._cancelling, self._reporting)
+            for execution in await owed.take(ROOM)
+        ]
 
     async def wake(self) -> None:
         """Deliver the wakes that are due."""

@@ -41,7 +41,7 @@ class World(Parties):
         return wrong
 
     async def cancels(self, name: str) -> None:
-        """A worker takes the cancels that are due."""
+        """A worker takes the cancels and the reports that are due."""
         for job in await self.workers[name].cancels():
             await self._begin(job)
 

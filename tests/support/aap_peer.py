@@ -34,6 +34,14 @@ class Peer:
     interference: Interference | None = None
     """Answers instead of the peer, unless it returns None."""
     url: str = ""
+    consumes: bool = False
+    """Whether it knows consumption."""
+    consumptions: list[tuple[str, str]] = field(default_factory=list)
+    """Request id and key of each consumption that came in."""
+    spent_by: dict[str, str] = field(default_factory=dict)
+    """The key that has consumed the approval of a request."""
+    outcomes: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    """Request id and body of each outcome that came in."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def approve(self, request: dict[str, Any], *, lasting: float = 300, note: str | None = None) -> None:
@@ -67,8 +75,11 @@ class Peer:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer one call."""
         known: dict[str, Any] | None
+        if request.path.endswith(("/consume", "/outcome")):
+            answer = None if self.interference is None else await self.interference(request)
+            return answer or await self.spend(request)
         if request.method == "POST":
-            known = self._submit(request.headers["Idempotency-Key"], json.loads(await request.read()))
+            known = self.submit(request.headers["Idempotency-Key"], json.loads(await request.read()))
         else:
             name = request.path.rpartition("/")[2]
             known = self.requests.get(name)
@@ -97,7 +108,8 @@ class Peer:
             self.url = served.url
             yield served
 
-    def _submit(self, key: str, body: dict[str, Any]) -> dict[str, Any]:
+    def submit(self, key: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Make a request, or return what the key made before."""
         self.submissions.append(key)
         if key in self.keys:
             return self.requests[self.keys[key]]
@@ -114,6 +126,34 @@ class Peer:
         if self.at_submission is not None:
             self.at_submission(self, request)
         return request
+
+    async def spend(self, request: web.Request) -> web.Response:
+        """Consume an approval, or take the word of what came of it; not found where this peer knows neither."""
+        _, request_id, operation = request.path.rsplit("/", 2)
+        known = self.requests.get(request_id)
+        if known is None or not self.consumes:
+            return refusal(404, "not_found", "not_found")
+        if operation == "outcome":
+            if "consumption" not in known:
+                return refusal(409, "conflict", "not_consumed")
+            told = json.loads(await request.read())
+            self.outcomes.append((request_id, told))
+            first = known["consumption"].setdefault("outcome", {**told, "reported_at": timestamps.render(clock.now())})
+            if {name: first.get(name) for name in ("status", "note")} != {"note": None, **told}:
+                return refusal(409, "conflict", "outcome_conflict")
+            return web.json_response(known)
+        key = request.headers["Idempotency-Key"]
+        self.consumptions.append((request_id, key))
+        if known["status"] != "approved":
+            return refusal(409, "conflict", "not_approved")
+        if self.spent_by.get(request_id, key) != key:
+            return refusal(409, "conflict", "already_consumed")
+        if request_id not in self.spent_by:
+            if timestamps.parse(known["decision"]["expires_at"]) <= clock.now():
+                return refusal(409, "conflict", "approval_expired")
+            self.spent_by[request_id] = key
+            known["consumption"] = {"consumed_at": timestamps.render(clock.now())}
+        return web.json_response(known)
 
     async def _decided(self, seconds: float) -> None:
         try:

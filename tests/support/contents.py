@@ -21,6 +21,9 @@ KEYS = {
     "transition": "execution_id, number",
     "wake": "rowid",
     "resolution": "number",
+    "consuming_provider": "provider",
+    "adoption": "number",
+    "adoption_mark": "id",
 }
 """The tables that a copy takes, and by what each is ordered."""
 

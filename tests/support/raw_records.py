@@ -43,6 +43,10 @@ _PLAIN: Mapping[str, Mapping[str, str]] = {
     "transition": {
         "execution_id": "'refused'", "number": "9", "to_state": "'refused'", "actor": "'a'", "at": "1",
     },
+    "consuming_provider": {"provider": "'p'", "since": "1"},
+    "adoption": {
+        "provider": "'p'", "instance_id": "'i'", "request_id": "'new'", "due_at": "1", "created_at": "1",
+    },
 }  # fmt: skip
 """What a new row has when nothing else is said: table → column → SQL."""
 
@@ -119,6 +123,11 @@ def fill(raw: Raw) -> None:
         ),
         new("notification", event_id="'e'"),
         new("anomaly"),
+        new("consuming_provider"),
+        new(
+            "adoption", request_id="'running'", framework="'langgraph'", thread="'running'", run_began_at="1",
+            run_until="5",
+        ),
         *(statement for state in State for statement in taken_to(state, state)),
         *taken_to("refused", "of-open", group="'open'", wake="'w'"),
         *taken_to("refused", "of-sealed", group="'sealed'", wake="'w'"),

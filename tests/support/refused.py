@@ -199,6 +199,35 @@ REFUSED: dict[str, list[str | tuple[str, ...]]] = {
     "wake_execution_id_fkey": [new("wake", execution_id="'unknown'")],
     "wake_group_number_fkey": [new("wake", group_number="777")],
     "call_group_provider_instance_id_fkey": [new("call_group", instance_id="'unknown'")],
+    "execution_consumption_is_fixed": [
+        (change("waiting", "consumed_at = 1"), change("waiting", "consumed_at = 2")),
+        (change("waiting", "consumed_at = 1"), change("waiting", "consumed_at = NULL")),
+    ],
+    "execution_report_is_of_a_consumption": [change("succeeded", "report_due_at = 1")],
+    "adoption_state": [new("adoption", state="'other'", due_at="NULL")],
+    "adoption_last_end": [new("adoption", last_end="'other'")],
+    "adoption_owed_is_due": [
+        new("adoption", due_at="NULL"), new("adoption", state="'ended'", ended_at="1", reason="'x'"),
+    ],
+    "adoption_ended_has_its_time": [
+        new("adoption", ended_at="1"), new("adoption", state="'ended'", due_at="NULL", reason="'x'"),
+    ],
+    "adoption_ended_has_a_reason": [new("adoption", state="'ended'", due_at="NULL", ended_at="1")],
+    "adoption_thread_is_whole": [new("adoption", framework="'f'"), new("adoption", thread="'t'")],
+    "adoption_run_has_its_thread": [
+        new("adoption", run_until="9", run_began_at="1"),
+        new("adoption", run_until="9", framework="'f'", thread="'t'"),
+        new(
+            "adoption", run_until="9", run_began_at="1", framework="'f'", thread="'t'", state="'ended'", due_at="NULL",
+            ended_at="1", reason="'x'",
+        ),
+    ],
+    "adoption_one_run_a_thread": [
+        new("adoption", run_until="9", run_began_at="1", framework="'langgraph'", thread="'running'"),
+    ],
+    "adoption_provider_instance_id_request_id_key": [new("adoption", request_id="'running'")],
+    "adoption_mark_is_one": ["INSERT INTO adoption_mark (id, number) VALUES (2, 0)"],
+    "worker_resumer_worker_id_fkey": ["INSERT INTO worker_resumer (worker_id, framework) VALUES ('nobody', 'x')"],
     "resolution_execution_id_fkey": [new("resolution", execution_id="'unknown'")],
 }  # fmt: skip
 """What is refused: the rule that does it → statements; of several in parentheses the last."""

@@ -32,14 +32,16 @@ async def start(
     stdout: int | None = None,
     stderr: int | IO[bytes] | None = None,
     namespaces: Sequence[str] = (),
+    server: Sequence[str] = ("support.warm_server",),
 ) -> Process:
     """Start a program of `warm_server.PROGRAMS` as `asyncio.create_subprocess_exec` would, on a host perhaps.
 
-    Its `namespaces` are of a host (`support.hosts.Host.namespaces`).
+    Its `namespaces` are of a host (`support.hosts.Host.namespaces`). Another `server` is a module, and its arguments.
     """
     loop = asyncio.get_running_loop()
     protocol = SubprocessStreamProtocol(LIMIT, loop)
-    transport = _Transport(protocol)
+    forks = _server(*server)
+    transport = _Transport(protocol, forks)
     given = (stdin, stdout, stderr if stderr is None or isinstance(stderr, int) else stderr.fileno())
     order = {
         "program": program,
@@ -57,18 +59,18 @@ async def start(
             else:
                 theirs.append(number if one is None else one)
         protocol.connection_made(transport)  # before there is anything to read
-        transport.begin(_server().ask(order, theirs))
+        transport.begin(forks.ask(order, theirs))
     return Process(transport, protocol, loop)
 
 
 class _Server:
     """The process that forks, one for all tests of this one."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str, *arguments: str) -> None:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "support.warm_server", str(theirs.fileno())],
+                [sys.executable, "-m", module, str(theirs.fileno()), *arguments],
                 env=clean_environment() | {"PYTHONPATH": str(Path(__file__).parents[1])},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -86,9 +88,10 @@ _server = functools.cache(_Server)
 class _Transport(asyncio.SubprocessTransport):
     """A forked program, as asyncio sees it. It is waited for once its end is known, so its pid stays its own."""
 
-    def __init__(self, protocol: SubprocessStreamProtocol) -> None:
+    def __init__(self, protocol: SubprocessStreamProtocol, server: _Server) -> None:
         super().__init__()
         self._protocol = protocol
+        self._server = server
         self._pipes: dict[int, asyncio.BaseTransport] = {}
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = self._loop.create_future()
@@ -113,7 +116,7 @@ class _Transport(asyncio.SubprocessTransport):
     def _end(self) -> None:
         self._loop.remove_reader(self._descriptor)
         os.close(self._descriptor)
-        self._ended.set_result(_server().ask({"reap": self._pid}))
+        self._ended.set_result(self._server.ask({"reap": self._pid}))
         self._protocol.process_exited()
 
     def get_pid(self) -> int:

@@ -81,13 +81,26 @@ def test_the_identity_to_attach_is_what_the_provider_said() -> None:
         ({"timeout": "1800s"}, "timeout_differs"),
         ({"created_at": render(CREATED + 1)}, "created_at_differs"),
         ({"deadline_at": render(DEADLINE - 1)}, "deadline_at_differs"),
-        ({"consumption": {"consumed_at": render(DECIDED)}}, "already_consumed"),
+        (
+            {
+                "consumption": {
+                    "consumed_at": render(DECIDED),
+                    "outcome": {"status": "succeeded", "reported_at": render(DECIDED)},
+                }
+            },
+            "already_consumed",
+        ),
         ({"decision": approval(note="yes\0no")}, "note_malformed"),
     ],
 )
 def test_an_approval_of_anything_else_is_refused(changes: dict[str, Any], reason: str) -> None:
     verdict = check(an_execution(), a_request(**changes), NOW)
     assert verdict == refused(reason, cancel=reason == "request_id_differs")
+
+
+def test_a_consumption_is_no_fault_whose_it_is_is_found_by_asking() -> None:
+    shown = check(an_execution(), a_request(consumption={"consumed_at": render(DECIDED)}), NOW)
+    assert shown == check(an_execution(), a_request(), NOW)
 
 
 @each_row(

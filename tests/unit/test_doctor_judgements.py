@@ -11,7 +11,18 @@ from cryptography.fernet import Fernet
 from support.desk import new_id
 from support.executions import INSTANCE_ID, PROVIDER
 from support.tables import each_row
-from wakegate_console.doctor import certificates, clock, instances, keys, provider, public_url, store, users, work
+from wakegate_console.doctor import (
+    certificates,
+    clock,
+    instances,
+    keys,
+    provider,
+    public_url,
+    settings,
+    store,
+    users,
+    work,
+)
 from wakegate_console.doctor.access import ENTER, READ, WRITE, User
 from wakegate_console.doctor.asking import Asked, Health
 from wakegate_console.doctor.certificates import Certificate
@@ -380,3 +391,23 @@ def a_status(mode: int, uid: int, gid: int) -> os.stat_result:
 def two_users() -> Deployment:
     """A receiver and a worker of one group."""
     return Deployment(User(1, frozenset({9})), User(2, frozenset({9})), KEY, KEY.with_name("worker.key"))
+
+
+@each_row(
+    ("mode", "known", "other", "verdict"),
+    [
+        ("auto", True, True, "ok"),
+        ("never", False, True, "ok"),
+        ("never", True, False, "warning"),
+        ("always", True, False, "ok"),
+        ("always", True, True, "note"),
+    ],
+)
+def test_the_setting_of_consumption(mode: str, known: bool, other: bool, verdict: str) -> None:
+    knowing, others = frozenset({PROVIDER} if known else ()), frozenset({"https://other.example"} if other else ())
+    assert worst(settings.judge_consumption(mode, knowing, others)) == verdict
+
+
+@each_row(("since", "verdict"), [(None, "ok"), (NOW - HOUR, "ok"), (NOW - HOUR - SECOND, "warning")])
+def test_outcomes_that_are_owed(since: int | None, verdict: str) -> None:
+    assert work.judge_reports(0 if since is None else 2, since, NOW).verdict == verdict

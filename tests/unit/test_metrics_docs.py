@@ -15,7 +15,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="u
 ROWS = dict(re.findall(r"^\| `(wakegate_\w+)` \| ([^|]*) \|", TEXT, flags=re.MULTILINE))
 INSTANCE = Instance("https://p.example", "i", "desk", "active", None, "webhook", b"sealed", 7, 1)
 MISSING = (MissingTool("ship", "1", 3),)
-LOOK = StoreLook(10, Census({}, {}, 0, 0, None, {}), (INSTANCE,), 0, 1, 0.0, {"default": 2}, MISSING)
+LOOK = StoreLook(10, Census({}, {}, 0, 0, 0, 0, None, {}), (INSTANCE,), 0, 1, 0.0, {"default": 2}, MISSING)
 
 
 def families() -> dict[str, tuple[str, set[str]]]:

@@ -47,7 +47,7 @@ def test_every_link_leads_to_something(page: Path) -> None:
 
 
 def test_every_page_is_in_the_list() -> None:
-    listed = set(re.findall(r"\]\((\w+\.md)\)", text("README.md")))
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", text("README.md")))
     assert listed == {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
 
 

@@ -22,20 +22,22 @@ from wakegate_schema.states import OLDER_EPOCH, State
 from wakegate_schema.store.copying.copying import COPIED
 from wakegate_schema.store.errors import InvariantViolated, NotAllowed, UnstorableValue
 from wakegate_schema.store.sqlite.restore import RESTORED
-from wakegate_schema.store.verbs import epochs
-from wakegate_worker import backoff, outbound, wake_sender
+from wakegate_schema.store.verbs import adoptions, epochs
+from wakegate_worker import adoption_rules, backoff, outbound, resuming, wake_sender
 from wakegate_worker.aap_answers import KNOWN_REJECTIONS
 from wakegate_worker.boundary import FUTURE_TOLERANCE, TIME_AHEAD, Ending, Refusal
 from wakegate_worker.clocks import ClockVerdict
 from wakegate_worker.decisions import CredentialRefused, DecisionError, SubmissionRejected
 from wakegate_worker.registry import ArgumentsDoNotFit
+from wakegate_worker.sources import INSTANCE_RETIRED
 from wakegate_worker.starting import CannotRunHere
 from wakegate_worker.threads import NoThread
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reasons.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+) \|$", TEXT, flags=re.MULTILINE)
 WRITERS = modules_of("wakegate_worker", "wakegate_adapter", "wakegate_schema.calls", "wakegate_schema.store")
-EXECUTION_WRITERS = [module for module in WRITERS if module is not epochs]
+ADOPTED = "adopted"
+EXECUTION_WRITERS = [module for module in WRITERS if module not in (epochs, adoptions, adoption_rules, resuming)]
 
 
 def explained(kind: str) -> set[str]:
@@ -54,7 +56,7 @@ def execution_reasons() -> set[str]:
     return (
         words_given(EXECUTION_WRITERS, sinks, "reason")
         | words_returned(WRITERS, "_unfit")
-        | sql_literals("reason")
+        | sql_literals("reason") - {ADOPTED}
         | set(map(str, (*Refusal, *Ending)))
         | reasons_raised(WRITERS, SubmissionRejected)
         | KNOWN_REJECTIONS
@@ -72,7 +74,8 @@ def execution_problems() -> set[str]:
     here = reasons_raised(WRITERS, CannotRunHere) | {ArgumentsDoNotFit.reason}
     clocks = {str(verdict) for verdict in ClockVerdict if verdict not in {ClockVerdict.IN_TIME, ClockVerdict.LAPSED}}
     store = {error.reason for error in (InvariantViolated, NotAllowed, UnstorableValue)}
-    given = words_given(WRITERS, {"release": Argument(2, "problem")}, "problem")
+    sinks = {"release": Argument(2, "problem"), "NotNow": Argument(0, "problem")}
+    given = words_given(WRITERS, sinks, "problem")
     return asking | sealing | here | clocks | store | given | {TIME_AHEAD}
 
 
@@ -82,7 +85,18 @@ def wake_problems() -> set[str]:
         "RetryAt": Argument(1, "problem"),
         "Ended": Argument(0, "problem"),
     }
-    return words_given(modules_of("wakegate_worker"), sinks) | set(outbound.PROBLEMS)
+    senders = [module for module in modules_of("wakegate_worker") if module is not resuming]
+    return words_given(senders, sinks) | set(outbound.PROBLEMS)
+
+
+def adoption_ends() -> set[str]:
+    sinks = {"End": Argument(0, "reason"), "_end": Argument(1, "reason"), "adoption_end": Argument(1, "reason")}
+    decided = {"denied", "expired", "cancelled", INSTANCE_RETIRED}
+    return (
+        words_given([adoption_rules, resuming, adoptions], sinks, "reason")
+        | words_returned([adoption_rules], "_why_enough")
+        | decided
+    )
 
 
 def notification_reasons() -> set[str]:
@@ -90,7 +104,11 @@ def notification_reasons() -> set[str]:
         word for word in ("abandoned", "instance_retired") if f'"discarded", "{word}"' in source("notifications")
     }
     states = {str(state) for state in State} - {"saved", "submitting", "waiting"}
-    return states | discarded
+    return states | discarded | ({ADOPTED} & sql_literals("reason"))
+
+
+def anomalies() -> set[str]:
+    return words_given(WRITERS, {"note": Argument(None, "kind")})
 
 
 def source(verbs: str) -> str:
@@ -111,6 +129,9 @@ CODE = {
     "notification": notification_reasons(),
     "instance `parked`": {CredentialRefused.reason},
     "registration": set(views._MISSING.values()),
+    "adoption `ended`": adoption_ends(),
+    "adoption problem": words_given([resuming], {"Ended": Argument(0, "problem")}),
+    "anomaly": anomalies(),
     "transition": {epochs.RELEASED},
     "epoch": {RESTORED, COPIED, epochs.PROMOTED, *re.findall(r"VALUES \(1, '(\w+)'", migration("0002"))},
 }
@@ -129,7 +150,7 @@ def test_the_words_are_in_the_order_of_the_alphabet_and_each_once() -> None:
 def test_nothing_stands_as_anything_else() -> None:
     one = (
         r"(problem|wake problem|transition|epoch|reason of `\w+`(, `\w+`)*"
-        r"|notification `\w+`|instance `\w+`|registration `\w+`)"
+        r"|adoption `ended`|adoption problem|anomaly of an? \w+|notification `\w+`|instance `\w+`|registration `\w+`)"
     )
     odd = [word for word, places, _ in ROWS if re.fullmatch(f"{one}(; {one})*", places) is None]
     assert odd == []
@@ -156,8 +177,15 @@ def test_no_query_takes_a_reason_or_problem_that_is_not_followed() -> None:
         "instance_park",
         "epoch_raise",
         "epoch_note_release",
+        "adoption_end",
     }
-    assert sql_writers("problem") == {"lease_release", "wake_failed", "epoch_hold_older", "epoch_hold_attached"}
+    assert sql_writers("problem") == {
+        "lease_release",
+        "wake_failed",
+        "adoption_again",
+        "epoch_hold_older",
+        "epoch_hold_attached",
+    }
 
 
 def test_the_limits_are_the_documented_ones() -> None:

@@ -1,6 +1,7 @@
 """The AAP client: one instance's requests at its provider (AAP, requests). A `DecisionSource`."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -10,12 +11,14 @@ from wakegate_schema import ids, strict_json, urls
 from wakegate_schema.records import Execution
 from wakegate_schema.sealing import Credential
 from wakegate_schema.strict_json import JsonObject, MalformedJson
-from wakegate_schema.wire import MAX_WAIT_S
+from wakegate_schema.wire import MAX_WAIT_S, OutcomeStatus
 from wakegate_worker.aap_answers import error_code, failure, reading, submission_failure
 from wakegate_worker.decisions import (
     CancelAnswer,
+    ConsumeRefusal,
     InvalidAnswer,
     Reading,
+    ReportAnswer,
     SubmissionRejected,
     Unreachable,
 )
@@ -56,8 +59,12 @@ class AapClient:
 
     async def read(self, execution: Execution, wait_s: float) -> Reading:
         """Read the request, as a long poll when `wait_s` is a second or more (at most 30)."""
+        return await self.read_request(execution.request_id or "", wait_s)
+
+    async def read_request(self, request_id: str, wait_s: float = 0.0) -> Reading:
+        """Read a request by its id, as `read`."""
         wait = max(0, min(int(wait_s), MAX_WAIT_S))
-        path = _path(execution) + (f"?wait={wait}s" if wait else "")
+        path = _path(request_id) + (f"?wait={wait}s" if wait else "")
         answer = await self._ask("poll" if wait else "read", "GET", path, wait_s=wait)
         if answer.status == 200:
             return reading(answer, "the read")
@@ -65,7 +72,7 @@ class AapClient:
 
     async def cancel(self, execution: Execution) -> CancelAnswer:
         """Cancel the request; repeating it is harmless."""
-        answer = await self._ask("cancel", "DELETE", _path(execution))
+        answer = await self._ask("cancel", "DELETE", _path(execution.request_id))
         if answer.status == 200:
             found = reading(answer, "the cancel").request
             if found.id != execution.request_id or found.status != "cancelled":
@@ -77,6 +84,38 @@ class AapClient:
         if answer.status == 404 and code is not None:
             return CancelAnswer.NOT_FOUND
         raise failure(answer, "the cancel")
+
+    async def consume(self, execution: Execution, key: str) -> Reading | ConsumeRefusal:
+        """Consume the approval; the same key gets the same 200 for as long as the request is kept.
+
+        Where there is no such operation, providers answer as they like: whatever a 404 or 405 holds means that.
+        """
+        path = f"{_path(execution.request_id)}/consume"
+        answer = await self._ask("consume", "POST", path, headers={"Idempotency-Key": key})
+        if answer.status == 200:
+            return reading(answer, "the consumption")
+        if answer.status in _NO_SUCH_OPERATION:
+            return ConsumeRefusal.UNSUPPORTED
+        refusal = _CONSUME_REFUSALS.get(error_code(answer)) if answer.status == 409 else None
+        if refusal is None:
+            raise failure(answer, "the consumption")
+        return refusal
+
+    async def report(self, execution: Execution, status: OutcomeStatus, note: str | None) -> ReportAnswer:
+        """Report the outcome of a consumed call; the first word stays."""
+        body = strict_json.dumps({"status": status} if note is None else {"status": status, "note": note})
+        path, headers = f"{_path(execution.request_id)}/outcome", {"Content-Type": "application/json"}
+        answer = await self._ask("report", "POST", path, headers=headers, body=body)
+        if answer.status == 200:
+            if reading(answer, "the report").request.id != execution.request_id:
+                raise InvalidAnswer("the answer to the report is not about this request")
+            return ReportAnswer.TOLD
+        if answer.status in _NO_SUCH_OPERATION:
+            return ReportAnswer.NOT_FOUND
+        settled = _REPORT_ANSWERS.get(error_code(answer)) if answer.status == 409 else None
+        if settled is None:
+            raise failure(answer, "the report")
+        return settled
 
     async def _ask(
         self,
@@ -126,6 +165,16 @@ def submission(execution: Execution) -> bytes:
     raise SubmissionRejected("the saved call is not JSON as AAP carries it", reason="payload_unreadable")
 
 
+_NO_SUCH_OPERATION: Final = (404, 405)
+_CONSUME_REFUSALS: Final[Mapping[str | None, ConsumeRefusal]] = {
+    "already_consumed": ConsumeRefusal.ALREADY_CONSUMED,
+    "not_approved": ConsumeRefusal.NOT_APPROVED,
+    "approval_expired": ConsumeRefusal.APPROVAL_EXPIRED,
+}
+_REPORT_ANSWERS: Final[Mapping[str | None, ReportAnswer]] = {
+    "outcome_conflict": ReportAnswer.OUTCOME_CONFLICT,
+    "not_consumed": ReportAnswer.NOT_CONSUMED,
+}
 _KEY: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?")
 
 
@@ -146,9 +195,9 @@ def _key(execution: Execution) -> str:
     return key
 
 
-def _path(execution: Execution) -> str:
+def _path(request_id: str | None) -> str:
     try:
-        return f"/v1/requests/{ids.parse(execution.request_id or '')}"
+        return f"/v1/requests/{ids.parse(request_id or '')}"
     except ids.MalformedId:
         pass
     raise InvalidAnswer("no request id is on record, or not a UUID", reason="request_id_malformed")

@@ -37,7 +37,7 @@ class Attendance:
 
     async def drop_tools(self, within: float) -> None:
         """Say that nothing is started here any more; what is under way goes on. Gives up after `within` seconds."""
-        self._worker = replace(self._worker, tools={})
+        self._worker = replace(self._worker, tools={}, resumers=frozenset())
         await self._try(self._store.drop_worker_tools, within)
 
     async def end(self, within: float) -> None:
@@ -66,7 +66,7 @@ def registered(worker_id: str, tools: dict[str, str], settings: Settings, at: in
     Args:
         worker_id: its name on its leases.
         tools: the version of each, by name.
-        settings: `pool` and `lease_seconds` are used.
+        settings: `pool`, `lease_seconds` and `resumers` are used.
         at: wall clock, µs.
     """
     return RegisteredWorker(
@@ -79,4 +79,5 @@ def registered(worker_id: str, tools: dict[str, str], settings: Settings, at: in
         started_at=at,
         seen_at=at,
         tools=tools,
+        resumers=frozenset(settings.resumers),
     )

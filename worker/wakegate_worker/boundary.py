@@ -137,8 +137,9 @@ def _decided(decision: Decision, now: int) -> Verdict:
 def lapsed(approval: Approval) -> Closing:
     """Return the end of a call whose approval a clock has seen the end of."""
     return Closing(
-        State.LAPSED, Ending.APPROVAL_EXPIRED, approval.decided_at, approval.expires_at, _storable(approval.note)
-    )
+        State.LAPSED, Ending.APPROVAL_EXPIRED, approval.decided_at, approval.expires_at, _storable(approval.note),
+        consumed_at=approval.consumed_at,
+    )  # fmt: skip
 
 
 _ENDINGS: Final = {
@@ -212,8 +213,8 @@ def _status_faults(request: ApprovalRequest) -> Iterator[Refusal]:
         return
     if decision.status != request.status or (decision.expires_at is not None) != (decision.status == "approved"):
         yield Refusal.STATUS_DISAGREES
-    if request.consumption is not None:  # nothing here has consumed it
-        yield Refusal.ALREADY_CONSUMED
+    if request.consumption is not None and request.consumption.outcome is not None:
+        yield Refusal.ALREADY_CONSUMED  # and run: of a call that still waits here nobody has told that
     if decision.status == "approved" and "\0" in (decision.note or ""):
         yield Refusal.NOTE_MALFORMED
 

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from wakegate_schema.errors import WakegateError
 from wakegate_schema.records import Execution
-from wakegate_schema.wire import ApprovalRequest
+from wakegate_schema.wire import ApprovalRequest, OutcomeStatus
 
 SILENT: Final = "timeout"
 """The problem of a source that does not answer."""
@@ -34,6 +34,32 @@ class CancelAnswer(StrEnum):
     """The source does not know the request (any more)."""
 
 
+class ConsumeRefusal(StrEnum):
+    """Why the source did not consume an approval under the key."""
+
+    ALREADY_CONSUMED = "already_consumed"
+    """Under another key: somebody else has spent it."""
+    NOT_APPROVED = "not_approved"
+    """There is no approval to be consumed."""
+    APPROVAL_EXPIRED = "approval_expired"
+    """Its end came first."""
+    UNSUPPORTED = "unsupported"
+    """The source does not know consumption."""
+
+
+class ReportAnswer(StrEnum):
+    """How the source answered the word of an outcome. Every one of them settles it."""
+
+    TOLD = "told"
+    """It is on record there, now or since before."""
+    OUTCOME_CONFLICT = "outcome_conflict"
+    """Another word is on record there, and stays."""
+    NOT_CONSUMED = "not_consumed"
+    """The source does not know of the consumption."""
+    NOT_FOUND = "not_found"
+    """The source does not know the request (any more), or takes no outcomes."""
+
+
 class DecisionSource(Protocol):
     """A party that decides. One per instance; nothing above it knows what protocol it speaks.
 
@@ -57,8 +83,23 @@ class DecisionSource(Protocol):
         """
         ...
 
+    async def read_request(self, request_id: str, wait_s: float = 0.0) -> Reading:
+        """Return a request by its id, which need not be an execution's; otherwise as `read`."""
+        ...
+
     async def cancel(self, execution: Execution) -> CancelAnswer:
         """Say that no decision is needed any more; the execution's request id is known."""
+        ...
+
+    async def consume(self, execution: Execution, key: str) -> Reading | ConsumeRefusal:
+        """Spend the approval under this key; repeating it with the same key is harmless, and says the same.
+
+        Returns the request as it is now, which shows the consumption, or why it was not consumed.
+        """
+        ...
+
+    async def report(self, execution: Execution, status: OutcomeStatus, note: str | None) -> ReportAnswer:
+        """Tell what came of a consumed call; repeating it is harmless."""
         ...
 
 

@@ -23,6 +23,7 @@ from wakegate_worker.exchanges import Exchanges, ProviderBusy
 from wakegate_worker.instances import Instances
 from wakegate_worker.keeping import Keeping
 from wakegate_worker.log import log
+from wakegate_worker.parking import park
 from wakegate_worker.resumption import Resumption
 from wakegate_worker.sources import INSTANCE_PARKED, NoCredential, Sources
 from wakegate_worker.stopping import Interrupted, Stop
@@ -141,16 +142,7 @@ class Handler:
             return execution, await source.read(execution, 0)
 
     async def _park(self, execution: Execution, instance: Instance, error: CredentialRefused) -> None:
-        seen = instance.sealed_credential
-        if seen is None:
-            await self._again(execution, NoCredential(reason=INSTANCE_PARKED))
-        elif await self._store.park_instance(instance.provider, instance.instance_id, error.reason, seen):
-            log.error(
-                "parked until `wakegate instance credential` stores a new credential",
-                action="park",
-                instance=instance.name,
-                reason=error.reason,
-            )
+        if await park(self._store, instance, error):
             await self._again(execution, NoCredential(reason=INSTANCE_PARKED))
         else:  # it was stored or sealed anew meanwhile: once more, with the one there is now
             await self._resumption.release(execution, self._now(), execution.problem)

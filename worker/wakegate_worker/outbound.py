@@ -31,7 +31,7 @@ PROBLEMS: Final = {
 """Why no answer came: the machine word, and a sentence for it."""
 
 
-Caller = Literal["submit", "read", "poll", "cancel", "wake"]
+Caller = Literal["submit", "read", "poll", "cancel", "consume", "report", "wake"]
 """What an exchange is for."""
 
 

@@ -19,7 +19,8 @@ from wakegate_worker.backoff import (
 )
 from wakegate_worker.boundary import FUTURE_TOLERANCE, NotYet, Pending, Permit, Refusal, approval_of, check, lapsed
 from wakegate_worker.clocks import ClockVerdict, server_time
-from wakegate_worker.decisions import DecisionSource, Reading
+from wakegate_worker.consuming import Cleared, Consuming, NotNow
+from wakegate_worker.decisions import CredentialRefused, DecisionError, DecisionSource, Reading
 from wakegate_worker.host_clock import HostClock
 from wakegate_worker.log import log
 from wakegate_worker.long_polls import LongPolls
@@ -49,6 +50,7 @@ class Resumption:
         self,
         store: Store,
         starting: Starting,
+        consuming: Consuming,
         *,
         clock: HostClock,
         slots: Slots,
@@ -56,9 +58,21 @@ class Resumption:
         lease_s: float,
         stop: Stop,
     ) -> None:
-        """Take the store, what starts calls, the clock, the slots a long poll frees, the polls and a lease's length."""
+        """Take the parts.
+
+        Args:
+            store: the store.
+            starting: starts calls.
+            consuming: spends their approvals at the provider.
+            clock: this host's.
+            slots: those that a long poll frees.
+            long_polls: the polls under way.
+            lease_s: a lease's length, seconds.
+            stop: ends what waits.
+        """
         self._store = store
         self._starting = starting
+        self._consuming = consuming
         self._clock = clock
         self._slots = slots
         self._long_polls = long_polls
@@ -81,11 +95,13 @@ class Resumption:
                 continue
             following = None
             if isinstance(verdict, Permit):
-                await self._permitted(execution, verdict.approval, reading)
+                await self._permitted(execution, source, verdict.approval, reading)
             elif isinstance(verdict, NotYet):
                 await self.release(execution, verdict.due_at, verdict.problem, approval=approval_of(reading.request))
             elif verdict.closing.reason == Refusal.TIME_IN_FUTURE and await self._is_slow(reading):
                 await self._slow(execution, reading)
+            elif verdict.closing.state is State.LAPSED:
+                await self.close(execution, await self._consuming.lapsed(execution, verdict.closing, source, reading))
             else:
                 await self.close(execution, verdict.closing)
 
@@ -129,33 +145,78 @@ class Resumption:
         else:
             log.warning("it cannot go on yet", action="retry", **fields, hint=hint)
 
-    async def _permitted(self, execution: Execution, approval: Approval, reading: Reading) -> None:
+    async def _permitted(
+        self, execution: Execution, source: DecisionSource, approval: Approval, reading: Reading
+    ) -> None:
+        """Start the call, or permit its harness to: what can be known without spending anything is found out first."""
+        if not await self._is_in_time(execution, approval, reading):
+            return
+        prepared = None
+        try:
+            if execution.runs == "worker":
+                prepared = self._starting.prepare(execution)
+        except (CannotRunHere, ArgumentsDoNotFit) as error:
+            await self._not_now(execution, approval, error.reason, hint=str(error), pass_on=True)
+            return
+        cleared = await self._consume(execution, source, approval, reading)
+        if cleared is None:
+            return
+        if cleared.reading is not reading and not await self._is_in_time(execution, cleared.approval, cleared.reading):
+            return
+        if prepared is None:
+            begun = await self._permit(execution, cleared.approval, cleared.reading)
+        else:
+            begun = await self._starting.start(execution, cleared.approval, prepared, cleared.reading)
+        if not begun and cleared.approval.consumed_at is not None:  # it was abandoned meanwhile, perhaps
+            consumed_at = cleared.approval.consumed_at
+            await self._store.consumed_in_vain(execution.execution_id, consumed_at, self._clock.now())
+
+    async def _is_in_time(self, execution: Execution, approval: Approval, reading: Reading) -> bool:
         verdict = await self._starting.check_time(approval, reading)
         if verdict is ClockVerdict.LAPSED:
             await self.close(execution, lapsed(approval))
         elif verdict is not ClockVerdict.IN_TIME:
             await self._not_now(execution, approval, str(verdict), hint=_HINTS[verdict])
-        elif execution.runs == "harness":
-            now = self._clock.now()
-            ahead = max(0, (_server_now(reading) or now) - now)
-            permitted = await self._store.permit(execution.lease, approval, now, ahead)
-            log.info("permitted" if permitted else "the lease is lost", action="permit")
-        else:
-            await self._start(execution, approval, reading)
+        return verdict is ClockVerdict.IN_TIME
 
-    async def _start(self, execution: Execution, approval: Approval, reading: Reading) -> None:
+    async def _consume(
+        self, execution: Execution, source: DecisionSource, approval: Approval, reading: Reading
+    ) -> Cleared | None:
+        """Consume the approval where that is to be done; None when the call does not start now."""
         try:
-            prepared = self._starting.prepare(execution)
-        except (CannotRunHere, ArgumentsDoNotFit) as error:
-            await self._not_now(execution, approval, error.reason, hint=str(error), pass_on=True)
+            answer = await self._consuming.consume(execution, approval, source, reading)
+        except CredentialRefused:
+            raise
+        except DecisionError as error:  # consumed or not: the same key asks again, as long as the approval lasts
+            await self._not_now(execution, approval, error.problem, retry_after_s=error.retry_after_s)
+            return None
+        if isinstance(answer, Cleared):
+            return answer
+        if isinstance(answer, NotNow):
+            await self._not_now(execution, approval, answer.problem, hint=answer.hint)
         else:
-            await self._starting.start(execution, approval, prepared, reading)
+            await self.close(execution, answer)
+        return None
+
+    async def _permit(self, execution: Execution, approval: Approval, reading: Reading) -> bool:
+        now = self._clock.now()
+        ahead = max(0, (_server_now(reading) or now) - now)
+        permitted = await self._store.permit(execution.lease, approval, now, ahead)
+        log.info("permitted" if permitted else "the lease is lost", action="permit")
+        return permitted
 
     async def _not_now(
-        self, execution: Execution, approval: Approval, problem: str, *, hint: str, pass_on: bool = False
+        self,
+        execution: Execution,
+        approval: Approval,
+        problem: str,
+        *,
+        hint: str | None = None,
+        pass_on: bool = False,
+        retry_after_s: float | None = None,
     ) -> None:
         """Leave an approved call for later, or for another worker, until its approval lapses."""
-        due_at = min(self._soon(execution, problem), approval.expires_at)
+        due_at = min(self._soon(execution, problem, retry_after_s), approval.expires_at)
         await self.release(execution, due_at, problem, hint=hint, pass_on=pass_on, approval=approval)
 
     async def _is_slow(self, reading: Reading) -> bool:
@@ -180,10 +241,10 @@ class Resumption:
         due_at = self._soon(execution, problem)
         await self.release(execution, due_at, problem, hint=_HINTS[problem], approval=approval)
 
-    def _soon(self, execution: Execution, problem: str) -> int:
+    def _soon(self, execution: Execution, problem: str, retry_after_s: float | None = None) -> int:
         """Return when to look again at a decided call that cannot start here because of this problem, µs."""
         tries = execution.tries if execution.problem == problem else 0
-        return retry_at(tries, self._clock.now(), random.random, cap_s=APPROVED_CAP_S)
+        return retry_at(tries, self._clock.now(), random.random, retry_after_s=retry_after_s, cap_s=APPROVED_CAP_S)
 
     async def _wait(self, execution: Execution, instance: Instance, source: DecisionSource) -> Reading | None:
         """Wait for a decision here if there is a place to; else see to it that somebody looks again."""

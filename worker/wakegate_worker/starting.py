@@ -1,5 +1,6 @@
 """Starting: the permission is spent by one commit, and what it permits is run once (DESIGN, the start, 6 to 9)."""
 
+import functools
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -101,8 +102,10 @@ class Starting:
             )
         return Prepared(tool, arguments)
 
-    async def start(self, execution: Execution, approval: Approval, prepared: Prepared, reading: Reading) -> None:
+    async def start(self, execution: Execution, approval: Approval, prepared: Prepared, reading: Reading) -> bool:
         """Spend the permission and run the call, or do neither, or spend it without running.
+
+        Returns whether the permission was spent here, as far as is known.
 
         Raises:
             Interrupted: a stop was asked for; nothing was spent.
@@ -111,24 +114,22 @@ class Starting:
             raise Interrupted
         if execution.execution_id in self.alive:
             log.warning("it is running here already", action="start")
-            return
+            return True
         self.alive.add(execution.execution_id)
         still_running = False
         try:
-            still_running = await self._start(execution, approval, prepared, reading)
+            begun_at, begun = self._clock.now(), self._monotonic()
+            started = await self._spend(execution, approval, begun_at)
+            if started is None:
+                log.info("not started here", action="start")
+                return False
+            log.info("started", action="start", tool=execution.tool)
+            unfit = functools.partial(self._unfit, approval, reading, begun_at, begun)
+            still_running = await self._run(started, prepared, unfit)
         finally:
             if not still_running:
                 self.alive.discard(execution.execution_id)
-
-    async def _start(self, execution: Execution, approval: Approval, prepared: Prepared, reading: Reading) -> bool:
-        """Start, and return whether the tool runs on after its attempt was given up."""
-        begun_at, begun = self._clock.now(), self._monotonic()
-        started = await self._spend(execution, approval, begun_at)
-        if started is None:
-            log.info("not started here", action="start")
-            return False
-        log.info("started", action="start", tool=execution.tool)
-        return await self._run(started, prepared, lambda: self._unfit(approval, reading, begun_at, begun))
+        return True
 
     async def _spend(self, execution: Execution, approval: Approval, now: int) -> Execution | None:
         try:
@@ -172,6 +173,7 @@ class Starting:
         return START_TOO_SLOW if took_us >= self._lease_us else None
 
     async def _run(self, started: Execution, prepared: Prepared, unfit: Callable[[], str | None]) -> bool:
+        """Run the call, and return whether it runs on after its attempt was given up."""
         lease, attempt = started.lease, attempt_of(started)
         if attempt is None:
             await self._recorder.record(lease, Outcome("not_begun", "payload_erased"))

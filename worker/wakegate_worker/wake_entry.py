@@ -21,20 +21,38 @@ NOT_FOUND = 3
 """The module cannot be imported, or has no such function."""
 
 
-def main(entry_point: str, directory: str) -> int:
-    """Import what is named and call it with the message; return the exit code."""
+def main(entry_point: str, directory: str, call: Callable[[Callable[..., Any], Any], None] | None = None) -> int:
+    """Import what is named and call it with the message; return the exit code.
+
+    Args:
+        entry_point: `module:function`.
+        directory: where it is looked for first; may be empty.
+        call: what is done with the function and the message, when it is not just called.
+    """
     message = json.load(sys.stdin)
     if directory:
         sys.path.insert(0, directory)
     try:
-        function = _find(entry_point)
+        function = find(entry_point)
     except BaseException as error:  # noqa: BLE001 (a module may raise anything, SystemExit too)
-        return _tell(error, NOT_FOUND)
+        return tell(error, NOT_FOUND)
     try:
-        _call(function, message)
+        (call or _call)(function, message)
     except BaseException as error:  # noqa: BLE001
-        return _tell(error, RAISED)
+        return tell(error, RAISED)
     return 0
+
+
+def tell(error: BaseException, code: int) -> int:
+    """Write what was raised and where, and nothing that the program may have put into it; return the exit code."""
+    kind = type.__dict__["__name__"].__get__(type(error))  # whatever its metaclass says
+    if code == NOT_FOUND and isinstance(error, ImportError | AttributeError) and error.name is not None:
+        kind = f"{kind}: {_text(error)}"  # Python's own words, which name only parts of programs
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    with contextlib.suppress(OSError):
+        os.write(2, f"{kind}{place}\n".encode(errors="replace"))  # whatever has become of sys.stderr
+    return code
 
 
 def _call(function: Callable[[Any], Any], message: Any) -> None:
@@ -49,7 +67,8 @@ async def _await(returned: Any) -> None:
     await returned
 
 
-def _find(entry_point: str) -> Callable[[Any], Any]:
+def find(entry_point: str) -> Callable[[Any], Any]:
+    """Import the module and return the function; raises whatever that raises."""
     module, _, names = entry_point.partition(":")
     found: Any = importlib.import_module(module)
     for name in names.split("."):
@@ -60,18 +79,6 @@ def _find(entry_point: str) -> Callable[[Any], Any]:
     return function
 
 
-def _tell(error: BaseException, code: int) -> int:
-    """Write what was raised and where, and nothing that the program may have put into it."""
-    kind = type.__dict__["__name__"].__get__(type(error))  # whatever its metaclass says
-    if code == NOT_FOUND and isinstance(error, ImportError | AttributeError) and error.name is not None:
-        kind = f"{kind}: {_text(error)}"  # Python's own words, which name only parts of programs
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    with contextlib.suppress(OSError):
-        os.write(2, f"{kind}{place}\n".encode(errors="replace"))  # whatever has become of sys.stderr
-    return code
-
-
 def _text(error: BaseException) -> str:
     try:
         return str(error)
@@ -80,5 +87,5 @@ def _text(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    code = main(*sys.argv[1:])
+    code = main(sys.argv[1], sys.argv[2])
     os._exit(code)  # a thread that was left behind keeps nobody waiting

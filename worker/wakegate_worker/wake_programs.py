@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from wakegate_schema import fault_points
 from wakegate_schema.wake_targets import WakeTarget
-from wakegate_worker import wake_entry, wake_keeper
+from wakegate_worker import resume_entry, wake_entry, wake_keeper
 from wakegate_worker.log import log
 
 AT_ONCE: Final = 4
@@ -37,20 +37,47 @@ class Ended:
     """The end of what it wrote to standard error, as one printable line; for the log, never for the store."""
 
 
-async def run(target: WakeTarget, wake_id: str, message: bytes) -> Ended:
-    """Run a target's program for one wake, in a process without anything of this one, and say how it ended.
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is run, and how."""
+
+    kind: str
+    """`command`, `python` or `resumer`."""
+    name: str
+    """Of the target, or of the framework."""
+    argv: tuple[str, ...] = field(repr=False)
+    directory: str
+    """Where it runs."""
+    timeout: float
+    """Seconds that it may take before it is killed."""
+
+
+def of_target(target: WakeTarget) -> Program:
+    """Return the program of a wake target that runs one."""
+    argv = target.argv if target.kind == "command" else _python(wake_entry, target.entry_point or "", target.directory)
+    return Program(target.kind, target.name, argv, _absolute(target.directory) or "/", target.timeout)
+
+
+def of_resumer(framework: str, entry_point: str, directory: Path | None, timeout: float) -> Program:
+    """Return the program that resumes a framework's runs by what an entry point returns."""
+    argv = _python(resume_entry, entry_point, directory)
+    return Program("resumer", framework, argv, _absolute(directory) or "/", timeout)
+
+
+async def run(program: Program, wake_id: str, message: bytes) -> Ended:
+    """Run a program for one wake, in a process without anything of this one, and say how it ended.
 
     Cancelled, it ends the program first.
 
     Args:
-        target: one that runs a program.
+        program: what to run.
         wake_id: what the program finds in `WAKEGATE_WAKE_ID`.
         message: its standard input.
     """
     try:
-        await fault_points.passing("wake.begin", target.kind)
+        await fault_points.passing("wake.begin", program.kind)
         keeper = await asyncio.create_subprocess_exec(
-            *_command(target), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            *_keeper(program), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL, env=environment(wake_id), cwd="/", start_new_session=True,
         )  # fmt: skip
     except OSError as error:
@@ -58,14 +85,14 @@ async def run(target: WakeTarget, wake_id: str, message: bytes) -> Ended:
     except UnicodeEncodeError:
         return Ended("program_not_started", "this locale cannot name it")
     try:
-        async with asyncio.timeout(target.timeout + GRACE_S):
+        async with asyncio.timeout(program.timeout + GRACE_S):
             report = await _report(keeper, message)
-            await fault_points.passing("wake.end", target.kind)
+            await fault_points.passing("wake.end", program.kind)
     except TimeoutError:
         return Ended("timeout")
     finally:
         await _let_go(keeper)
-    return _judge(target, report)
+    return _judge(program, report)
 
 
 def environment(wake_id: str) -> dict[str, str]:
@@ -89,12 +116,17 @@ def tell_of_missing(targets: Iterable[WakeTarget]) -> None:
             )
 
 
-def _command(target: WakeTarget) -> list[str]:
-    directory = "" if target.directory is None else str(target.directory.absolute())
-    argv = [sys.executable, "-P", _script(wake_entry), target.entry_point or "", directory]
-    if target.kind == "command":
-        argv = list(target.argv)
-    return [sys.executable, "-I", "-S", _script(wake_keeper), f"{target.timeout}", directory or "/", *argv]
+def _keeper(program: Program) -> list[str]:
+    seconds = f"{program.timeout}"
+    return [sys.executable, "-I", "-S", _script(wake_keeper), seconds, program.directory, *program.argv]
+
+
+def _python(script: Any, entry_point: str, directory: Path | None) -> tuple[str, ...]:
+    return sys.executable, "-P", _script(script), entry_point, _absolute(directory)
+
+
+def _absolute(directory: Path | None) -> str:
+    return "" if directory is None else str(directory.absolute())
 
 
 def _script(module: Any) -> str:
@@ -130,17 +162,17 @@ async def _let_go(keeper: asyncio.subprocess.Process) -> None:
         await keeper.wait()
 
 
-def _judge(target: WakeTarget, report: dict[str, Any]) -> Ended:
+def _judge(program: Program, report: dict[str, Any]) -> Ended:
     if report.get("left"):
-        log.warning("a wake program has left processes that cannot be ended", action="wake", target=target.name)
+        log.warning("a wake program has left processes that cannot be ended", action="wake", target=program.name)
     detail = _one_line(str(report.get("stderr", "")))
     status = report.get("status")
     match report.get("ended"):
         case "exited" if status == 0:
             return Ended(None)
-        case "exited" if target.kind == "python" and status == wake_entry.NOT_FOUND:
+        case "exited" if program.kind != "command" and status == wake_entry.NOT_FOUND:
             return Ended("entry_point_missing", detail)
-        case "exited" if target.kind == "python" and status == wake_entry.RAISED:
+        case "exited" if program.kind != "command" and status == wake_entry.RAISED:
             return Ended("entry_point_raised", detail)
         case "exited":
             return Ended(f"exit_{status}", detail)

@@ -105,7 +105,7 @@ class WakeSender:
         return await self._run(target, wake, body, now)
 
     async def _run(self, target: WakeTarget, wake: Wake, body: bytes, now: int) -> WakeResult:
-        ended = await wake_programs.run(target, wake.wake_id, body)
+        ended = await wake_programs.run(wake_programs.of_target(target), wake.wake_id, body)
         if ended.problem is None:
             return Delivered()
         return self._again(wake, ended.problem, now, detail=ended.detail)

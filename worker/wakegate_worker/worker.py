@@ -7,16 +7,18 @@ from typing import Any
 
 import aiohttp
 
-from wakegate_schema.records import Execution, Wake
+from wakegate_schema.records import Execution
 from wakegate_schema.sealing import Sealer
 from wakegate_schema.settings import Settings
 from wakegate_schema.store import Store
 from wakegate_schema.store.sqlite.wal import LOOK_EVERY_S, WalWatch
 from wakegate_worker import wake_programs
 from wakegate_worker.aap import AapClient
+from wakegate_worker.adopting import Adopting
 from wakegate_worker.alarm import ALARM_EVERY_S, Alarm
 from wakegate_worker.attendance import Attendance, registered
 from wakegate_worker.cancelling import Cancelling
+from wakegate_worker.consuming import Consuming
 from wakegate_worker.exchanges import Exchanges
 from wakegate_worker.handling import Handler
 from wakegate_worker.hints.waiting import HintSource
@@ -29,8 +31,11 @@ from wakegate_worker.orphans import ORPHANS_EVERY_S, Orphans
 from wakegate_worker.periodic import every
 from wakegate_worker.probing import Probing
 from wakegate_worker.pump import Pump
+from wakegate_worker.pumps import pump_adoptions, pump_owed, pump_wakes
 from wakegate_worker.recording import Recorder
 from wakegate_worker.registry import Tool
+from wakegate_worker.reporting import Reporting
+from wakegate_worker.resuming import Resuming, resumers_of
 from wakegate_worker.resumption import Resumption
 from wakegate_worker.slots import Slots
 from wakegate_worker.sources import Sources
@@ -43,8 +48,6 @@ from wakegate_worker.tool_run import GRACE_S
 from wakegate_worker.wake_sender import WakeSender
 from wakegate_worker.waking import Waking
 
-SMALL_ROOM = 64
-"""How many cancels, and how many wakes that run no program, are under way at once."""
 PROBE_EVERY_S = 60.0
 """How often it is looked for attempts in doubt to probe, in seconds."""
 MARK_EVERY_S = 30.0
@@ -54,7 +57,7 @@ RECORD_S = 5.0
 
 
 class Worker:
-    """Submits, resumes, cancels, wakes and sweeps, all at once, in the event loop it was begun in."""
+    """Submits, resumes, cancels, reports, wakes and sweeps, all at once, in the event loop it was begun in."""
 
     def __init__(
         self,
@@ -102,8 +105,14 @@ class Worker:
         self._orphans = Orphans(store, owner, self._executions, slots, lease_s=self._lease_s, now=self._clock.now)
         has = {name: tool.version for name, tool in tools.items()}
         self._attendance = Attendance(store, registered(owner, has, settings, self._clock.now()), now=self._clock.now)
-        self._cancels = self._pump_cancels(sources, settings.sweep_seconds)
-        self._wakes = self._pump_wakes(sender, settings)
+        self._owed = [
+            pump_owed(kind(store, sources, now=self._clock.now, stop=stop), settings, stop)
+            for kind in (Cancelling, Reporting)
+        ]
+        self._adoptions = pump_adoptions(
+            Resuming(store, sources, resumers_of(settings), now=self._clock.now, stop=stop), settings, stop
+        )
+        self._wakes = pump_wakes(Waking(store, sender, now=self._clock.now), settings, self._woken, stop)
         self._probing = Probing(
             store,
             tools,
@@ -118,8 +127,8 @@ class Worker:
         """Register and begin to work. Raises `StoreUnavailable`."""
         await self._attendance.begin()
         wake_programs.tell_of_missing(self._settings.wake_targets.values())
-        wakes = (pump.run() for pump in self._wakes)
-        work = (self._executions.run(), self._cancels.run(), *wakes, *self._periodic_work())
+        pumps: list[Pump[Any]] = [self._executions, *self._owed, *self._wakes, *self._adoptions]
+        work = (*(pump.run() for pump in pumps), *self._periodic_work())
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(one) for one in work]
 
@@ -136,9 +145,12 @@ class Worker:
             self._executions.finish(self._longest_timeout + GRACE_S + RECORD_S),
             self._attendance.drop_tools(RECORD_S),
         )
-        # 3. Cancels were broken off; wakes under way are short, or their programs are ended and they come again.
-        await self._cancels.finish(RECORD_S)
-        await asyncio.gather(*(pump.finish(RECORD_S) for pump in self._wakes))
+        # 3. Cancels and reports were broken off and stay owed, those of the calls that just ended, too: another worker
+        #    tells them, or the next. Wakes under way are short, or their programs are ended and they come again;
+        #    resumers too.
+        await asyncio.gather(*(pump.finish(RECORD_S) for pump in self._owed))
+        woken: list[Pump[Any]] = [*self._wakes, *self._adoptions]
+        await asyncio.gather(*(pump.finish(RECORD_S) for pump in woken))
         await self._probing.finish()
         # 4. Late words that are being recorded.
         await self._recorder.finish(RECORD_S)
@@ -184,9 +196,12 @@ class Worker:
         )
 
     def _pump_executions(self, sources: Sources, settings: Settings, slots: Slots) -> Pump[Execution]:
+        exchanges = Exchanges(slots, max(1, settings.worker_concurrency // 2))
+        consuming = Consuming(self._store, settings.consumption, exchanges, now=self._clock.now, stop=self._stop)
         resumption = Resumption(
             self._store,
             self._starting,
+            consuming,
             clock=self._clock,
             slots=slots,
             long_polls=LongPolls(),
@@ -201,7 +216,7 @@ class Worker:
             sources,
             submission,
             resumption,
-            Exchanges(slots, max(1, settings.worker_concurrency // 2)),
+            exchanges,
             self._keeping,
             now=self._clock.now,
             stop=self._stop,
@@ -216,41 +231,13 @@ class Worker:
             stop=self._stop,
         )
 
-    def _pump_cancels(self, sources: Sources, seconds: float) -> Pump[Execution]:
-        cancelling = Cancelling(self._store, sources, now=self._clock.now, stop=self._stop)
-        return Pump(
-            "cancel",
-            slots=Slots(SMALL_ROOM),
-            take=cancelling.take,
-            handle=cancelling.handle,
-            wait=functools.partial(self._stop.pause, seconds),
-            stop=self._stop,
-        )
-
-    def _pump_wakes(self, sender: WakeSender, settings: Settings) -> list[Pump[Wake]]:
-        """Return the streams of wakes: one for each target that runs programs, so that none holds up others."""
-        waking = Waking(self._store, sender, now=self._clock.now)
-        programs = [name for name, target in settings.wake_targets.items() if target.runs_a_program]
-        takes = [(SMALL_ROOM, functools.partial(waking.take, but=programs))]
-        takes += [(wake_programs.AT_ONCE, functools.partial(waking.take, target=name)) for name in programs]
-        return [
-            Pump(
-                "wake",
-                slots=Slots(room),
-                take=take,
-                handle=waking.handle,
-                wait=functools.partial(self._stop.pause, settings.sweep_seconds, self._woken),
-                stop=self._stop,
-            )
-            for room, take in takes
-        ]
-
     async def _mark_clock(self) -> None:
         """Keep the mark near the present while nothing starts too: the next claim sees a clock that was set back."""
         await self._clock.mark()
 
     def _periodic_work(self) -> list[Coroutine[Any, Any, None]]:
         now, stop = self._clock.now, self._stop
+        adopts = [Adopting(self._store, now=now)] if self._settings.resumers else []
         sweep = Sweep(
             self._store,
             retention_days=self._settings.retention_days,
@@ -261,6 +248,7 @@ class Worker:
         return [
             every(self._settings.sweep_seconds, "sweep", sweep.sweep, stop=stop),
             every(max(self._settings.sweep_seconds, ORPHANS_EVERY_S), "orphans", self._orphans.round, stop=stop),
+            *(every(self._settings.sweep_seconds, "adopt", one.step, stop=stop) for one in adopts),
             every(MARK_EVERY_S, "mark", self._mark_clock, stop=stop),
             every(PRUNE_EVERY_S, "prune", sweep.prune, stop=stop),
             every(WARN_EVERY_S, "warn", sweep.warn, stop=stop),
@@ -277,5 +265,5 @@ def stop_seconds(longest_timeout: float) -> float:
     Args:
         longest_timeout: of its tools, seconds.
     """
-    rest = 6 * RECORD_S  # outcomes, cancels, wakes, late words, its row; signs of life and probes are short
+    rest = 6 * RECORD_S  # outcomes, what is owed, wakes, late words, its row; signs of life and probes are short
     return longest_timeout + GRACE_S + rest

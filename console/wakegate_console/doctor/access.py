@@ -65,6 +65,14 @@ def named(name: str) -> User | None:
         return None
 
 
+def home(uid: int | None) -> str:
+    """Return a user's home as its entry has it, `/` where it has none; of this process's user for None."""
+    try:
+        return pwd.getpwuid(os.geteuid() if uid is None else uid).pw_dir
+    except KeyError:
+        return "/"
+
+
 def user_name(uid: int) -> str:
     """Return a user's name, `uid 1234` where it has none."""
     try:

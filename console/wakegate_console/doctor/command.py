@@ -19,6 +19,7 @@ from wakegate_console.doctor.finding import Finding
 from wakegate_console.doctor.posting import deliver
 from wakegate_console.doctor.probing import Loaded, load
 from wakegate_console.doctor.redis_look import look_at_queue
+from wakegate_console.doctor.resumers import probe
 from wakegate_console.doctor.site import Site
 from wakegate_receiver.refusals_file import read_refusals
 from wakegate_schema import clock, logs
@@ -80,6 +81,9 @@ async def visit(settings: Settings, *, offline: bool) -> Site:
     store = await in_thread(lambda: look(settings.store, now))
     site = Site(settings, dict(os.environ), now, store, await in_thread(lambda: _refusals(settings)))
     site.tasks.loading = asyncio.create_task(_loading(settings))
+    site.tasks.importing = asyncio.create_task(
+        probe(settings.resumers, settings.resumers_directory, _worker_uid(settings))
+    )
     site.tasks.health = asyncio.create_task(ask_receiver(settings.control_address))
     if not offline:
         site.tasks.asking = asyncio.create_task(ask_providers(site.instances, site.worker_key))
@@ -92,11 +96,16 @@ async def visit(settings: Settings, *, offline: bool) -> Site:
 
 async def _loading(settings: Settings) -> Loaded:
     """Import the tools modules where the worker does, and as the worker's user where root asks."""
-    found = deployment(settings)
+    return await load(settings.tools, _worker_uid(settings), deployment(settings).tools)
+
+
+def _worker_uid(settings: Settings) -> int | None:
+    """Return the worker's user where root asks, who can be another one; else None."""
+    worker = deployment(settings).worker
     folder = access.status(settings.home.absolute())
     owner = 0 if folder is None else folder.st_uid  # before there is a key, the worker's user may be this one
-    user = owner if found.worker is None else found.worker.uid
-    return await load(settings.tools, user if os.geteuid() == 0 and user else None, found.tools)
+    user = owner if worker is None else worker.uid
+    return user if os.geteuid() == 0 and user else None
 
 
 def _refusals(settings: Settings) -> list[dict[str, Any]]:

@@ -37,7 +37,17 @@ from wakegate_schema.store.sqlite.presence import Presence
 from wakegate_schema.store.sqlite.transaction import SqliteTransaction
 from wakegate_schema.store.sqlite.wal import size
 from wakegate_schema.store.transaction import Transaction
-from wakegate_schema.store.verbs import anomalies, census, clocks, epochs, groups, instances, registrations, workers
+from wakegate_schema.store.verbs import (
+    adoptions,
+    anomalies,
+    census,
+    clocks,
+    epochs,
+    groups,
+    instances,
+    registrations,
+    workers,
+)
 
 LIMIT_S: Final = 8.0
 """How long one reading of the store may take, in seconds."""
@@ -66,6 +76,12 @@ class Facts:
     """Those that live, and those that fell silent lately."""
     missing: Sequence[MissingTool]
     """Tools that undecided calls name and no living worker has."""
+    resumers: Mapping[str, int]
+    """Adopted requests whose framework no living worker can resume, by framework."""
+    consuming: frozenset[str]
+    """Providers that have shown that they know consumption."""
+    unreported_since: int | None
+    """Since when the provider of a consumed call is owed the word of its outcome, the oldest first."""
     targets: Mapping[str, int]
     """Wakes that are owed and calls that will owe one, by the target's name."""
     stuck_groups: int
@@ -240,6 +256,9 @@ def facts(tx: Transaction, now: int) -> Facts:
         tools=_counts(tx, "doctor_tools"),
         workers=workers.every(tx),
         missing=workers.missing(tx, now),
+        resumers=adoptions.resumers_wanted(tx, now),
+        consuming=frozenset(row["provider"] for row in tx.all("doctor_consuming")),
+        unreported_since=None if (owed := tx.first("doctor_unreported")) is None else owed["since"],
         targets=Counter(_counts(tx, "doctor_call_targets")) + Counter(_counts(tx, "doctor_wake_targets")),
         stuck_groups=groups.stuck(tx, HELD_MOST),
         moved=None if (moved := tx.first("moved_to")) is None else str(moved["to"]),

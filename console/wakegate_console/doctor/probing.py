@@ -56,7 +56,7 @@ async def load(
                 sys.executable, "-B", "-P", "-m", __spec__.name, str(writing), *modules, pass_fds=(writing,),
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL, start_new_session=True, cwd=folder,
-                **_as_user(user),
+                **as_user(user),
             )  # fmt: skip
         except OSError as error:
             return Loaded(problem=f"no process could be started to import them: {error.strerror}")
@@ -104,7 +104,7 @@ def _loaded(told: bytes, code: int | None, user: int | None) -> Loaded:
     return Loaded(tools, None if problem is None else str(problem)[:_LONGEST], _name(user))
 
 
-def _as_user(user: int | None) -> dict[str, Any]:
+def as_user(user: int | None) -> dict[str, Any]:
     """Return what makes the child another user's: with that user's groups and no other."""
     if user is None or user == os.geteuid():
         return {}

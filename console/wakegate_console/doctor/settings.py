@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from wakegate_console.doctor import access
+from wakegate_console.doctor import resumers as resumer_probe
 from wakegate_console.doctor.access import User
 from wakegate_console.doctor.check import Check
 from wakegate_console.doctor.deployment import deployment
@@ -164,6 +165,74 @@ def _entry_point(subject: str, target: WakeTarget) -> Said:
     )
 
 
+async def resumers(site: Site) -> list[Said]:
+    """Say whether the worker could start the resumers, and what they will not find there."""
+    named, folder = site.settings.resumers, site.settings.resumers_directory
+    if not named:
+        return [ok("no resumers: a harness that gates its tools with the SDK is not woken from here")]
+    if folder is not None and not folder.is_dir():
+        return [
+            problem(f"resumers run in {folder}, which is no folder", "make it, or correct WAKEGATE_RESUMERS_DIRECTORY")
+        ]
+    wrong = await site.imported()
+    said = [
+        problem(
+            f"the resumer for {name}, {printable(entry)}, cannot be had: {wrong[name]}",
+            "correct WAKEGATE_RESUMERS, name the module's folder by WAKEGATE_RESUMERS_DIRECTORY, install its framework"
+            " for the worker's Python, or give the worker's user the files that the module reads",
+        )
+        if name in wrong
+        else ok(f"{name} is resumed by {printable(entry)}")
+        for name, entry in sorted(named.items())
+    ]
+    worker = deployment(site.settings).worker
+    home = Path(access.home(None if worker is None else worker.uid))
+    if access.status(home) is None:
+        said.append(
+            note(
+                f"{home}, the home of the worker's user, is not there: a resumer finds nothing below ~",
+                "give what a resumer reads, such as the instance's token, as a whole path",
+            )
+        )
+    return said
+
+
+def consumption(site: Site) -> list[Said]:
+    """Say whether WAKEGATE_CONSUMPTION fits what is known of the providers; nobody is asked."""
+    facts = site.store.facts
+    providers = {each.provider for each in site.instances}
+    known = frozenset() if facts is None else facts.consuming & providers
+    return judge_consumption(site.settings.consumption, known, frozenset(providers - known))
+
+
+def judge_consumption(mode: str, known: frozenset[str], others: frozenset[str]) -> list[Said]:
+    """Say whether the setting fits the providers.
+
+    Args:
+        mode: `auto`, `always` or `never`.
+        known: those that have shown that they know consumption.
+        others: those that have not.
+    """
+    odd: list[Said] = []
+    if mode == "never":
+        odd = [
+            warning(
+                f"{provider} keeps which call has used an approval, and is never told",
+                "leave WAKEGATE_CONSUMPTION out, or set it to auto or always",
+            )
+            for provider in sorted(known)
+        ]
+    elif mode == "always":
+        odd = [
+            note(
+                f"nothing was consumed at {provider} yet; if it knows no consumption, nothing starts there",
+                "ask whoever runs it, or set WAKEGATE_CONSUMPTION to auto",
+            )
+            for provider in sorted(others)
+        ]
+    return odd or [ok(f"approvals are consumed: {mode}; providers that know consumption: {len(known)}")]
+
+
 def not_loaded(problems: tuple[str, ...]) -> list[Said]:
     """Say what is wrong with settings that cannot be used."""
     return [problem(printable(line), "correct it; docs/settings.md lists every setting") for line in problems]
@@ -185,5 +254,7 @@ CHECKS: Final = (
     Check("settings.tools", tools, limit_s=LIMIT_S + 10),
     Check("settings.needed", needed_tools, limit_s=LIMIT_S + 10),
     Check("settings.wake", wake),
+    Check("settings.resumers", resumers, limit_s=resumer_probe.LIMIT_S + 10),
+    Check("settings.consumption", consumption),
 )
 """The command makes the first of them by loading the settings at all."""

@@ -23,6 +23,7 @@ class Tasks:
     """What takes longer. Several checks may wait for one, and one that waits no more stops it for nobody else."""
 
     loading: "asyncio.Task[Loaded] | None" = None
+    importing: "asyncio.Task[Mapping[str, str]] | None" = None
     health: "asyncio.Task[Health] | None" = None
     asking: "asyncio.Task[Sequence[Asked]] | None" = None
     """None where nothing is sent over the network."""
@@ -33,7 +34,7 @@ class Tasks:
 
     async def end(self) -> None:
         """Stop what no check waits for any more."""
-        every = (self.loading, self.health, self.asking, self.delivering, self.queueing)
+        every = (self.loading, self.importing, self.health, self.asking, self.delivering, self.queueing)
         begun = [task for task in every if task is not None]
         for task in begun:
             task.cancel()
@@ -61,6 +62,10 @@ class Site:
     async def loaded(self) -> Loaded | None:
         """What came of importing the tools modules."""
         return None if self.tasks.loading is None else await asyncio.shield(self.tasks.loading)
+
+    async def imported(self) -> Mapping[str, str]:
+        """What is wrong with the resumers, by framework."""
+        return {} if self.tasks.importing is None else await asyncio.shield(self.tasks.importing)
 
     async def health(self) -> Health | None:
         """What the receiver's control listener says."""

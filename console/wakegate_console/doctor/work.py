@@ -19,6 +19,8 @@ SIGN_OF_LIFE: Final = 90 * SECOND
 """A worker raises its host's clock mark several times in so long, µs."""
 OVERDUE: Final = 30 * SECOND
 """Work that is due for longer is not being done, µs."""
+OWED_FOR: Final = HOUR
+"""A provider that answers is told of an outcome long before, µs."""
 
 
 def doubts(site: Site) -> Iterator[Said]:
@@ -94,7 +96,7 @@ def judge_worker(marks: Sequence[ClockMark], due: Mapping[str, int], now: int) -
         if alive:
             return warning(
                 f"work is overdue although somebody works: {what}",
-                "look at the worker's log and at store.tools, for a call whose tool nobody has waits too; raise"
+                "look at the worker's log, at store.tools and store.resumers, for what nobody can do waits too; raise"
                 " WAKEGATE_WORKER_CONCURRENCY if it is busy",
             )
         return problem(f"no worker runs, and work is overdue: {what}", "start one: wakegate worker")
@@ -150,6 +152,48 @@ def wakes(site: Site) -> Iterator[Said]:
         )
     else:
         yield ok(f"no wake was given up; {counted(owed, 'wake is', 'wakes are')} owed")
+
+
+def resumers(site: Site) -> Iterator[Said]:
+    """Say whether a living worker can resume every framework that adopted requests wait for."""
+    facts = site.store.facts
+    if facts is None:
+        return
+    for framework, count in facts.resumers.items():
+        yield problem(
+            f"{counted(count, 'adopted request waits', 'adopted requests wait')} for {printable(framework)}, which no"
+            " living worker can resume",
+            f"add {printable(framework)} to WAKEGATE_RESUMERS and restart a worker; settings.resumers tries what it"
+            " names",
+        )
+    if not facts.resumers:
+        owed = counted(facts.census.adoptions, "adopted request is", "adopted requests are")
+        yield ok(f"no framework waits for a resumer that nobody has; {owed} to be resumed")
+
+
+def reports(site: Site) -> Iterator[Said]:
+    """Tell of outcomes that a provider is owed for long."""
+    facts = site.store.facts
+    if facts is not None:
+        yield judge_reports(facts.census.reports, facts.unreported_since, site.now)
+
+
+def judge_reports(count: int, since: int | None, now: int) -> Said:
+    """Say what owed reports mean.
+
+    Args:
+        count: of calls whose provider is to be told of the outcome.
+        since: when the oldest of them came to its end, µs; None where there is none.
+        now: µs.
+    """
+    if since is None or now - since <= OWED_FOR:
+        return ok(f"{counted(count, 'outcome is', 'outcomes are')} still to be told to a provider")
+    return warning(
+        f"{counted(count, 'outcome is', 'outcomes are')} still to be told to a provider, the oldest for"
+        f" {lasted((now - since) / SECOND)}",
+        "see whether a worker runs and reaches the provider (provider.reach, provider.credential); its log says why"
+        " (action `report`)",
+    )
 
 
 def groups(site: Site) -> Iterator[Said]:
@@ -247,7 +291,9 @@ CHECKS: Final = (
     Check("store.worker", worker),
     Check("store.stuck", stuck),
     Check("store.tools", tools),
+    Check("store.resumers", resumers),
     Check("store.wakes", wakes),
+    Check("store.reports", reports),
     Check("store.groups", groups),
     Check("store.refusals", refusals),
     Check("store.anomalies", anomalies),
@@ -257,5 +303,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "execution": "looks at calls",
     "attempt": "calls whose runner is gone",
     "cancel": "cancels",
+    "report": "reports of outcomes",
+    "adoption": "runs of frameworks",
     "wake": "wakes",
 }

@@ -15,7 +15,7 @@ from wakegate_schema.states import RESOLVED, State
 UNRESOLVED = tuple(state.value for state in State if state not in RESOLVED)
 UNDELIVERED = ("owed", "undelivered")
 PROCESSES = "wakegate_receiver_processes"
-DUE = ("execution", "attempt", "cancel", "wake")
+DUE = ("execution", "attempt", "cancel", "report", "adoption", "wake")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,12 @@ def _of_store(look: StoreLook) -> Iterator[Metric]:
     yield _by("wakegate_executions", "Unresolved executions, by state.", "state", UNRESOLVED, census.executions)
     yield _by("wakegate_wakes", "Wakes that were not delivered, by state.", "state", UNDELIVERED, census.wakes)
     yield GaugeMetricFamily("wakegate_cancels_owed", "Requests that are still to be cancelled.", value=census.cancels)
+    yield GaugeMetricFamily(
+        "wakegate_reports_owed", "Outcomes of which a provider is still to be told.", value=census.reports
+    )
+    yield GaugeMetricFamily(
+        "wakegate_adoptions_owed", "Adopted requests whose framework is to be resumed.", value=census.adoptions
+    )
     yield GaugeMetricFamily(
         "wakegate_notifications_unhandled", "Notifications that nothing has come of yet.", value=census.unhandled
     )

@@ -1,5 +1,6 @@
 """What the store keeps, as values. Times are microseconds since the Unix epoch, ids lower-case UUID text."""
 
+from wakegate_schema.records.adoptions import Adoption, AdoptionLease, AdoptionState, RunEnd
 from wakegate_schema.records.attempts import Claimed, Outcome
 from wakegate_schema.records.census import Census, Timing
 from wakegate_schema.records.clocks import ClockMark, ClockReset, PutOff
@@ -24,6 +25,9 @@ from wakegate_schema.records.wakes import Wake, WakeState
 from wakegate_schema.records.workers import MissingTool, RegisteredWorker
 
 __all__ = [
+    "Adoption",
+    "AdoptionLease",
+    "AdoptionState",
     "Anomaly",
     "Approval",
     "Arrival",
@@ -51,6 +55,7 @@ __all__ = [
     "RegisteredWorker",
     "Registration",
     "RequestIdentity",
+    "RunEnd",
     "Runs",
     "Suspension",
     "Swept",

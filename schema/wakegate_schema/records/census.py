@@ -16,12 +16,19 @@ class Census:
     """Wakes that were not delivered, by state."""
     cancels: int
     """Executions that owe their provider a cancel."""
+    reports: int
+    """Executions that owe their provider a word of their outcome."""
+    adoptions: int
+    """Adopted requests whose framework is still to be resumed."""
     unhandled: int
     """Notifications of which nothing has come yet."""
     in_doubt_since: int | None
     """When the oldest doubt came up."""
     due: Mapping[str, int]
-    """When the first of each kind of work became, or becomes, due: `execution`, `attempt`, `cancel`, `wake`."""
+    """When the first of each kind of work became, or becomes, due.
+
+    `execution`, `attempt`, `cancel`, `report`, `adoption`, `wake`.
+    """
 
 
 @dataclass(frozen=True, slots=True)

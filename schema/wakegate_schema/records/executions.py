@@ -115,6 +115,11 @@ class Execution:
     """By how many µs the provider's clock was ahead of the worker's at the permission."""
     release_note: str | None = field(default=None, repr=False)
     """What the person who last released it into a new epoch wrote about it."""
+    consumed_at: int | None = None
+    """When the provider says that this execution consumed its approval (AAP, consumption); None if it did not."""
+    report_due_at: int | None = None
+    """When its outcome is to be reported to the provider; None when nothing is owed."""
+    report_tries: int = 0
 
     @property
     def lease(self) -> "Lease":
@@ -158,6 +163,8 @@ class Approval:
     decided_at: int
     expires_at: int
     note: str | None = field(repr=False)
+    consumed_at: int | None = None
+    """When the provider says that this execution consumed it, µs; None while it has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +179,8 @@ class Closing:
     note: str | None = field(default=None, repr=False)
     cancel: bool = False
     """Whether the provider's request may still be pending, so that a cancel is owed."""
+    consumed_at: int | None = None
+    """When this execution consumed the approval under which it does not start, µs."""
 
 
 @dataclass(frozen=True, slots=True)

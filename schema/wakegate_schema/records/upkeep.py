@@ -48,8 +48,9 @@ class Pruned:
     anomalies: int
     resolutions: int
     """Lines of the log that streams read."""
+    adoptions: int
 
     @property
     def total(self) -> int:
         """Rows touched in all; 0 means that nothing is left to do."""
-        return self.notifications + self.payloads + self.secrets + self.anomalies + self.resolutions
+        return self.notifications + self.payloads + self.secrets + self.anomalies + self.resolutions + self.adoptions

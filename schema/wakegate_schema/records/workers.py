@@ -28,6 +28,8 @@ class RegisteredWorker:
     """When it last showed a sign of life."""
     tools: Mapping[str, str] = field(default_factory=dict)
     """The version of each tool that it has, by the tool's name."""
+    resumers: frozenset[str] = frozenset()
+    """The frameworks whose runs it can resume."""
 
     def lives_at(self, at: int) -> bool:
         """Return whether its last sign of life is recent enough at a time (µs)."""

@@ -12,11 +12,16 @@ GROUP BY state;
 -- name: census_rest
 SELECT
     (SELECT COUNT(*) FROM execution WHERE cancel_due_at IS NOT NULL) AS cancels,
+    (SELECT COUNT(*) FROM execution WHERE report_due_at IS NOT NULL) AS reports,
+    (SELECT COUNT(*) FROM adoption WHERE due_at IS NOT NULL) AS adoptions,
     (SELECT COUNT(*) FROM notification WHERE state = 'received') AS unhandled,
     (SELECT MIN(changed_at) FROM execution WHERE state = 'in_doubt'
         AND state IN ('saved', 'submitting', 'waiting', 'permitted', 'started', 'in_doubt')) AS in_doubt_since,
     (SELECT MIN(lease_until) FROM execution WHERE state = 'started') AS attempt_due,
     (SELECT MIN(cancel_due_at) FROM execution WHERE cancel_due_at IS NOT NULL) AS cancel_due,
+    (SELECT MIN(report_due_at) FROM execution WHERE report_due_at IS NOT NULL) AS report_due,
+    (SELECT MIN(due_at) FROM adoption WHERE due_at IS NOT NULL
+        AND (framework IS NULL OR framework IN (SELECT framework FROM worker_resumer))) AS adoption_due,
     (SELECT MIN(due_at) FROM wake WHERE due_at IS NOT NULL) AS wake_due;
 
 -- name: told

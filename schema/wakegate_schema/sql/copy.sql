@@ -36,6 +36,15 @@ SELECT * FROM transition ORDER BY execution_id, number;
 -- name: copy_resolution
 SELECT * FROM resolution ORDER BY number;
 
+-- name: copy_consuming_provider
+SELECT * FROM consuming_provider ORDER BY provider;
+
+-- name: copy_adoption
+SELECT * FROM adoption ORDER BY number;
+
+-- name: copy_adoption_mark
+SELECT * FROM adoption_mark ORDER BY id;
+
 -- name: copy_numbering
 SELECT * FROM numbering ORDER BY id;
 
@@ -49,6 +58,9 @@ DELETE FROM epoch;
 -- name: copy_clear_probe
 DELETE FROM probe;
 
+-- name: copy_clear_adoption_mark
+DELETE FROM adoption_mark;
+
 -- name: copy_clear_numbering
 DELETE FROM numbering;
 
@@ -58,6 +70,7 @@ SELECT 'notification' AS "table", COALESCE(MAX(number), 0) AS last FROM notifica
 UNION ALL SELECT 'execution', COALESCE(MAX(number), 0) FROM execution
 UNION ALL SELECT 'call_group', COALESCE(MAX(number), 0) FROM call_group
 UNION ALL SELECT 'resolution', COALESCE(MAX(number), 0) FROM resolution
+UNION ALL SELECT 'adoption', COALESCE(MAX(number), 0) FROM adoption
 UNION ALL SELECT 'wake', COALESCE(MAX(rowid), 0) FROM wake
 UNION ALL SELECT 'anomaly', COALESCE(MAX(anomaly_id), 0) FROM anomaly
 UNION ALL SELECT 'clock_reset', COALESCE(MAX(number), 0) FROM clock_reset;

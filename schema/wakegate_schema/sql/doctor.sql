@@ -21,3 +21,11 @@ GROUP BY wake ORDER BY wake;
 -- The targets of the wakes that are owed.
 SELECT target AS word, COUNT(*) AS count FROM wake
 WHERE state = 'owed' AND state <> 'delivered' GROUP BY target ORDER BY target;
+
+-- name: doctor_consuming
+-- The providers that know consumption.
+SELECT provider FROM consuming_provider ORDER BY provider;
+
+-- name: doctor_unreported
+-- When the first call came to its end whose provider was not told of it yet.
+SELECT MIN(changed_at) AS since FROM execution WHERE report_due_at IS NOT NULL;

@@ -168,27 +168,28 @@ WHERE EXISTS (
 );
 
 -- name: close_unstarted
-WITH item (execution_id, number, at, state, reason, decided_at, expires_at, note, cancel) AS
-    {batch text, bigint, bigint, text, text, bigint, bigint, text, bigint}
+WITH item (execution_id, number, at, state, reason, decided_at, expires_at, note, cancel, consumed_at) AS
+    {batch text, bigint, bigint, text, text, bigint, bigint, text, bigint, bigint}
 UPDATE execution
 SET state = item.state, reason = item.reason, actor = 'worker', problem = NULL, due_at = NULL, hold_until = NULL,
     lease_until = NULL, lease_owner = NULL, decided_at = COALESCE(execution.decided_at, item.decided_at),
     expires_at = COALESCE(execution.expires_at, item.expires_at), note = item.note, finished_at = item.at,
-    changed_at = item.at, cancel_due_at = CASE WHEN item.cancel = 1 THEN item.at END, cancel_tries = 0
+    changed_at = item.at, cancel_due_at = CASE WHEN item.cancel = 1 THEN item.at END, cancel_tries = 0,
+    consumed_at = COALESCE(execution.consumed_at, item.consumed_at)
 FROM item
 WHERE execution.execution_id = item.execution_id AND lease_number = item.number AND lease_until > item.at
     AND execution.state || '' IN ('saved', 'submitting', 'waiting')
 RETURNING execution.execution_id;
 
 -- name: permit
-WITH item (execution_id, number, decided_at, expires_at, note, at, ahead, runs) AS
-    {batch text, bigint, bigint, bigint, text, bigint, bigint, text}
+WITH item (execution_id, number, decided_at, expires_at, note, at, ahead, runs, consumed_at) AS
+    {batch text, bigint, bigint, bigint, text, bigint, bigint, text, bigint}
 UPDATE execution
 SET state = 'permitted', reason = 'approved', actor = 'worker', problem = NULL, tries = 0, due_at = NULL,
     lease_until = CASE execution.runs WHEN 'worker' THEN lease_until END,
     lease_owner = CASE execution.runs WHEN 'worker' THEN lease_owner END,
     decided_at = item.decided_at, expires_at = item.expires_at, note = item.note, changed_at = item.at,
-    provider_ahead = item.ahead
+    provider_ahead = item.ahead, consumed_at = COALESCE(execution.consumed_at, item.consumed_at)
 FROM item
 WHERE execution.execution_id = item.execution_id AND lease_number = item.number AND lease_until > item.at
     AND state || '' = 'waiting' AND execution.runs = item.runs AND item.at < item.expires_at
@@ -334,6 +335,9 @@ UPDATE execution SET lease_until = :beyond WHERE state = 'started' AND lease_unt
 
 -- name: bring_forward_held
 UPDATE execution SET hold_until = :beyond WHERE hold_until > :beyond;
+
+-- name: bring_forward_reports
+UPDATE execution SET report_due_at = :at WHERE report_due_at > :beyond;
 
 -- name: bring_forward_cancels
 UPDATE execution SET cancel_due_at = :at WHERE cancel_due_at > :beyond;

@@ -3,7 +3,7 @@ UPDATE notification SET duplicates = duplicates + 1 WHERE provider = :provider A
 
 -- name: notification_add_latest
 -- What a batch has just added, where nobody else can add meanwhile: SQLite's way to ask which rows were new.
-SELECT provider, event_id FROM notification ORDER BY number DESC LIMIT :count;
+SELECT provider, event_id FROM notification WHERE number > 0 ORDER BY number DESC LIMIT :count;
 
 -- name: notification_unhandled
 SELECT 1 FROM notification

@@ -5,6 +5,15 @@ VALUES (:worker_id, :host, :pool, :version, :migration, :lease_seconds, :started
 -- name: worker_tool_add
 INSERT INTO worker_tool (worker_id, tool, version) VALUES (:worker_id, :tool, :version);
 
+-- name: worker_resumer_add
+INSERT INTO worker_resumer (worker_id, framework) VALUES (:worker_id, :framework);
+
+-- name: worker_resumers_remove
+DELETE FROM worker_resumer WHERE worker_id = :worker_id;
+
+-- name: worker_resumers
+SELECT worker_id, framework FROM worker_resumer ORDER BY worker_id, framework;
+
 -- name: worker_seen
 UPDATE worker SET seen_at = :at WHERE worker_id = :worker_id;
 

@@ -13,7 +13,9 @@ from wakegate_schema import clock
 from wakegate_schema.queue import QueueState, Ringer
 from wakegate_schema.store.doorbell import Doorbell
 from wakegate_schema.store.group_commit import GroupCommit
+from wakegate_schema.store.parts.adoptions import Adoptions
 from wakegate_schema.store.parts.attempts import Attempts
+from wakegate_schema.store.parts.consumption import Consumption
 from wakegate_schema.store.parts.executions import Executions
 from wakegate_schema.store.parts.leases import Leases
 from wakegate_schema.store.parts.notifications import Notifications
@@ -32,6 +34,8 @@ class Store(
     Executions,
     Leases,
     Attempts,
+    Consumption,
+    Adoptions,
     Times,
     Wakes,
     Workers,

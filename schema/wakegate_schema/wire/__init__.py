@@ -27,6 +27,7 @@ from wakegate_schema.wire.requests import (
     Decision,
     NewOutcome,
     NewRequest,
+    OutcomeStatus,
     RequestStatus,
 )
 
@@ -48,6 +49,7 @@ __all__ = [
     "NewInstance",
     "NewOutcome",
     "NewRequest",
+    "OutcomeStatus",
     "ProvisionedInstance",
     "RequestStatus",
     "ResolvedEvent",

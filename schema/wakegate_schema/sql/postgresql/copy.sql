@@ -37,6 +37,15 @@ COPY transition FROM STDIN;
 -- name: copy_into_resolution
 COPY resolution FROM STDIN;
 
+-- name: copy_into_consuming_provider
+COPY consuming_provider FROM STDIN;
+
+-- name: copy_into_adoption
+COPY adoption FROM STDIN;
+
+-- name: copy_into_adoption_mark
+COPY adoption_mark FROM STDIN;
+
 -- name: copy_into_numbering
 COPY numbering FROM STDIN;
 
@@ -72,4 +81,4 @@ WHERE nspname = current_schema() AND relname = :table AND attidentity <> '' AND 
 
 -- name: copied_statistics
 -- Else the planner takes every table for an empty one, until autovacuum comes by.
-ANALYZE notification, execution, transition, wake, resolution, registration, instance, anomaly, call_group;
+ANALYZE notification, execution, transition, wake, resolution, registration, instance, anomaly, call_group, adoption;

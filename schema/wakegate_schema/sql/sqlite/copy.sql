@@ -40,6 +40,15 @@ INSERT INTO transition VALUES (?){row};
 -- name: copy_into_resolution
 INSERT INTO resolution VALUES (?){row};
 
+-- name: copy_into_consuming_provider
+INSERT INTO consuming_provider VALUES (?){row};
+
+-- name: copy_into_adoption
+INSERT INTO adoption VALUES (?){row};
+
+-- name: copy_into_adoption_mark
+INSERT INTO adoption_mark VALUES (?){row};
+
 -- name: copy_into_numbering
 INSERT INTO numbering VALUES (?){row};
 
@@ -63,7 +72,7 @@ DELETE FROM sqlite_sequence WHERE name = :table;
 
 -- name: counter_set
 INSERT INTO sqlite_sequence (name, seq)
-SELECT :table, :last WHERE :table IN ('notification', 'execution', 'call_group', 'resolution');
+SELECT :table, :last WHERE :table IN ('notification', 'execution', 'call_group', 'resolution', 'adoption');
 
 -- name: copied_statistics
 -- Queries say themselves which index they mean.

@@ -22,6 +22,7 @@ TABLES: Final = (
     "numbering",
     "registration",
     "instance",
+    "consuming_provider",
     "notification",
     "anomaly",
     "call_group",
@@ -29,13 +30,15 @@ TABLES: Final = (
     "transition",
     "wake",
     "resolution",
+    "adoption",
+    "adoption_mark",
 )
 """The tables that are transferred, each after those that it refers to."""
-MADE: Final = ("epoch", "probe", "numbering")
+MADE: Final = ("epoch", "probe", "numbering", "adoption_mark")
 """Those that the migrations have put something into, which gives way."""
 EQUAL: Final = ("arrow",)
 """Those whose rows every store has from the migrations."""
-LEFT: Final = frozenset({"migration", "backup", "moved", "filling", "worker", "worker_tool"})
+LEFT: Final = frozenset({"migration", "backup", "moved", "filling", "worker", "worker_tool", "worker_resumer"})
 """Those that are about one database alone: what was done to it, and who works there now."""
 
 

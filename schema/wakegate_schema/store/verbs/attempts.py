@@ -135,7 +135,7 @@ def _hash(token: str | None) -> bytes | None:
 def _permission(lease: Lease, approval: Approval, at: int, ahead: int, runs: Runs) -> tuple[object, ...]:
     return (
         lease.execution_id, lease.number, approval.decided_at, approval.expires_at, told(approval.note), at, ahead,
-        runs,
+        runs, approval.consumed_at,
     )  # fmt: skip
 
 

@@ -13,12 +13,16 @@ def take(tx: Transaction) -> Census:
         "execution": _soonest(tx),
         "attempt": rest["attempt_due"],
         "cancel": rest["cancel_due"],
+        "report": rest["report_due"],
+        "adoption": rest["adoption_due"],
         "wake": rest["wake_due"],
     }
     return Census(
         executions=_counts(tx, "census_executions"),
         wakes=_counts(tx, "census_wakes"),
         cancels=rest["cancels"],
+        reports=rest["reports"],
+        adoptions=rest["adoptions"],
         unhandled=rest["unhandled"],
         in_doubt_since=rest["in_doubt_since"],
         due={kind: at for kind, at in due.items() if at is not None},

@@ -74,5 +74,8 @@ _AT_ONCE = (
     "bring_forward_started",
     "bring_forward_held",
     "bring_forward_cancels",
+    "bring_forward_reports",
+    "bring_forward_adoptions",
+    "bring_forward_runs",
     "bring_forward_wakes",
 )

@@ -82,6 +82,8 @@ def retire(tx: Transaction, item: tuple[str, str, str, int]) -> int:
         return 0
     abandoned = tx.change("instance_abandon", key | {"actor": actor, "at": at})
     tx.change("instance_forget_cancels", key)
+    tx.change("instance_forget_reports", key)
+    tx.change("instance_end_adoptions", key | {"at": at})
     tx.change("registrations_retire", key | {"at": at})
     return abandoned
 
@@ -102,3 +104,5 @@ def _replace(tx: Transaction, key: dict[str, str], sealed: bytes | None, expires
     tx.change("instance_set_credential", {**key, "sealed": sealed, "expires_at": expires_at})
     tx.change("instance_make_due", {**key, "at": at})
     tx.change("instance_cancels_due", {**key, "at": at})
+    tx.change("instance_reports_due", {**key, "at": at})
+    tx.change("instance_adoptions_due", {**key, "at": at})

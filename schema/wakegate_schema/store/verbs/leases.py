@@ -106,7 +106,7 @@ def close(tx: Transaction, items: Sequence[tuple[Lease, Closing, int]]) -> list[
     table = [
         (
             lease.execution_id, lease.number, at, str(closing.state), closing.reason, closing.decided_at,
-            closing.expires_at, told(closing.note), int(closing.cancel),
+            closing.expires_at, told(closing.note), int(closing.cancel), closing.consumed_at,
         )
         for lease, closing, at in items
     ]  # fmt: skip

@@ -27,12 +27,14 @@ def show(tx: Transaction, item: tuple[RegisteredWorker, int]) -> None:
     tx.change("worker_add", {**asdict(worker), "at": at})
     for tool, version in worker.tools.items():
         tx.change("worker_tool_add", {"worker_id": worker.worker_id, "tool": tool, "version": version})
+    for framework in sorted(worker.resumers):
+        tx.change("worker_resumer_add", {"worker_id": worker.worker_id, "framework": framework})
 
 
 @each
 def drop_tools(tx: Transaction, worker_id: str) -> None:
-    """Take nothing for its tools any more."""
-    tx.change("worker_tools_remove", {"worker_id": worker_id})
+    """Take nothing for its tools and its resumers any more."""
+    _drop(tx, worker_id)
 
 
 @each
@@ -46,10 +48,14 @@ def every(tx: Transaction) -> list[RegisteredWorker]:
     tools: dict[str, dict[str, str]] = {}
     for row in tx.all("worker_tools"):
         tools.setdefault(row["worker_id"], {})[row["tool"]] = row["version"]
+    resumers: dict[str, set[str]] = {}
+    for row in tx.all("worker_resumers"):
+        resumers.setdefault(row["worker_id"], set()).add(row["framework"])
     return [
         RegisteredWorker(
             row["worker_id"], row["host"], row["pool"], row["version"], row["migration"], row["lease_seconds"],
             row["started_at"], row["seen_at"], tools.get(row["worker_id"], {}),
+            frozenset(resumers.get(row["worker_id"], ())),
         )
         for row in tx.all("workers")
     ]  # fmt: skip
@@ -83,5 +89,10 @@ def missing(tx: Transaction, at: int) -> list[MissingTool]:
 
 
 def _remove(tx: Transaction, worker_id: str) -> None:
-    tx.change("worker_tools_remove", {"worker_id": worker_id})
+    _drop(tx, worker_id)
     tx.change("worker_remove", {"worker_id": worker_id})
+
+
+def _drop(tx: Transaction, worker_id: str) -> None:
+    tx.change("worker_tools_remove", {"worker_id": worker_id})
+    tx.change("worker_resumers_remove", {"worker_id": worker_id})

@@ -1,0 +1,13 @@
+-- name: lease_adoptions
+-- What is due, of frameworks that this worker can resume, or of one that is not known yet. A run that nobody has kept has
+-- ended with its worker.
+UPDATE adoption
+SET lease_number = lease_number + 1, due_at = :until, run_until = NULL,
+    last_end = CASE WHEN run_until IS NULL THEN last_end ELSE 'badly' END
+WHERE number IN (
+    SELECT number FROM adoption
+    WHERE due_at IS NOT NULL AND due_at <= :at
+        AND (framework IS NULL OR framework IN (SELECT json_array_elements_text(:frameworks::json)))
+    ORDER BY due_at LIMIT :limit
+)
+RETURNING *;
