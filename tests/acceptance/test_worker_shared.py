@@ -7,9 +7,10 @@ import pytest
 
 from support.desk import Desk
 from wakegate_schema import clock, clock_mark
+from wakegate_schema.records import Identity, Instance
 from wakegate_schema.store import Store
 from wakegate_worker.host_clock import HostClock
-from wakegate_worker.instances import Instances
+from wakegate_worker.reading_once import ReadingOnce
 
 
 @pytest.fixture
@@ -31,25 +32,30 @@ def counted(monkeypatch: pytest.MonkeyPatch, store: Store, verb: str) -> list[tu
     return used
 
 
+def instances_of(desk: Desk) -> ReadingOnce[Identity, Instance]:
+    """What reads instances, as the worker has it."""
+    return ReadingOnce(lambda key: desk.store.instance(*key))
+
+
 async def test_who_asks_at_once_shares_one_reading_of_an_instance(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    used, instances = counted(monkeypatch, desk.store, "instance"), Instances(desk.store)
-    found = await asyncio.gather(*(instances.read(desk.provider, desk.instance_id) for _ in range(64)))
+    used, instances = counted(monkeypatch, desk.store, "instance"), instances_of(desk)
+    found = await asyncio.gather(*(instances.read((desk.provider, desk.instance_id)) for _ in range(64)))
     assert {each.instance_id for each in found} == {desk.instance_id}
     assert len(used) == 1
 
 
 async def test_nobody_is_given_an_instance_as_it_was_before_he_asked(desk: Desk) -> None:
-    instances = Instances(desk.store)
-    first = asyncio.create_task(instances.read(desk.provider, desk.instance_id))
+    instances = instances_of(desk)
+    first = asyncio.create_task(instances.read((desk.provider, desk.instance_id)))
     await asyncio.sleep(0)  # it has asked
     assert await desk.store.park_instance(desk.provider, desk.instance_id, "credential_refused", b"sealed token")
-    assert (await instances.read(desk.provider, desk.instance_id)).state == "parked"
+    assert (await instances.read((desk.provider, desk.instance_id))).state == "parked"
     await first
 
 
 async def test_who_gives_up_takes_the_reading_from_nobody(desk: Desk) -> None:
-    instances = Instances(desk.store)
-    one, other = (asyncio.create_task(instances.read(desk.provider, desk.instance_id)) for _ in range(2))
+    instances = instances_of(desk)
+    one, other = (asyncio.create_task(instances.read((desk.provider, desk.instance_id))) for _ in range(2))
     await asyncio.sleep(0)
     one.cancel()
     assert (await other).state == "active"

@@ -78,6 +78,19 @@ async def test_receivers_whose_batches_would_wait_for_each_other_for_ever_all_ge
     assert len(await desk.store.notifications()) == 6 * 12
 
 
+async def test_a_notification_that_is_committed_after_a_younger_one_is_not_passed_over(
+    desk: Desk, rivals: list[Store], database: str
+) -> None:
+    slow, quick = (desk.arrival(new_id(), received_at=clock.now() - MINUTE) for _ in range(2))
+    with closing(PostgresEngine(StoreLocation(database), load_store(POSTGRESQL))) as receiver:
+        with receiver.transaction(alone=False) as transaction:
+            notifications.record(transaction, [slow])
+            await rivals[0].record(quick)
+            looking = asyncio.create_task(rivals[1].adopt_unmatched(clock.now()))
+            await until_waits(database)
+        assert await looking == 2
+
+
 async def test_a_deadlock_between_receivers_is_a_collision(desk: Desk, database: str) -> None:
     """What collided is done again, alone: the first test here."""
     one, two = [await desk.waiting() for _ in range(2)]

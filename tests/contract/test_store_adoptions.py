@@ -190,6 +190,15 @@ async def test_what_has_ended_is_forgotten_after_eight_days(desk: Desk) -> None:
     assert await desk.store.adoption(desk.provider, desk.instance_id, found.request_id) is None
 
 
+async def test_what_nobody_can_resume_is_given_up_after_eight_days(desk: Desk) -> None:
+    found, now = await learned(desk, framework="adk"), clock.now()
+    await desk.store.adoption_again(found.lease, now, None)
+    await desk.store.prune(now + 7 * DAY, now)
+    assert (await one(desk, found.request_id)).state == "owed"
+    await desk.store.prune(now + 9 * DAY, now)
+    assert (await one(desk, found.request_id)).reason == "given_up"
+
+
 async def test_a_retired_instance_and_a_new_credential(desk: Desk) -> None:
     found, now = await learned(desk), clock.now()
     await desk.store.adoption_again(found.lease, now + HOUR, "instance_parked")

@@ -67,3 +67,21 @@ async def test_what_concerns_an_instance_does_not_read_all_it_ever_had(
 ) -> None:
     step, *_ = plan(raw, name)
     assert f"INDEX {index} " in step
+
+
+@pytest.mark.parametrize(
+    ("name", "by"),
+    [
+        ("unmatched_next", "notification USING INTEGER PRIMARY KEY (rowid>?)"),
+        ("unmatched_wait", "notification USING INTEGER PRIMARY KEY (rowid>?)"),
+        ("lease_adoptions", "INDEX adoption_due (due_at>? AND due_at<?)"),
+        ("adoption_thread_taken", "INDEX adoption_one_run_a_thread (framework=? AND thread=?)"),
+        ("prune_adoptions", "INDEX adoption_ended (ended_at>? AND ended_at<?)"),
+    ],
+)
+async def test_adoptions_read_neither_what_was_looked_through_nor_what_has_ended(
+    raw: sqlite3.Connection, name: str, by: str
+) -> None:
+    steps = plan(raw, name)
+    assert any(by in step for step in steps), steps
+    assert not any(re.match(r"SCAN (adoption|notification)\b", step) for step in steps)

@@ -126,6 +126,25 @@ async def test_a_provider_that_dies_before_and_after_its_commit_is_told_once(sto
     assert desk.effects == [saved.execution_id]
 
 
+async def test_a_provider_that_dies_before_and_after_it_consumes_is_asked_until_it_is_known(
+    store: Store, tmp_path: Path
+) -> None:
+    lives = Lives(tmp_path, POLICY)
+    async with lives.life("written:consume") as first:
+        desk = await site(store, tmp_path, lives.url, lives.provisioner_token)
+        async with desk.worker():
+            saved = await desk.save(tool="issue_refund")
+            assert await first.wait() == -9
+            assert (await store.execution(saved.execution_id)).state is State.WAITING
+            async with lives.life("committed:consume") as second:
+                assert await second.wait() == -9
+            assert (desk.effects, (await store.execution(saved.execution_id)).state) == ([], State.WAITING)
+            async with lives.life():
+                done = await desk.reported(saved.execution_id)
+                told = await desk.told(done)
+    assert (done.state, told, desk.effects) == (State.SUCCEEDED, {"status": "succeeded"}, [saved.execution_id])
+
+
 @pytest.mark.parametrize("point", ["work.begin:report", "http_out.answered:report"])
 async def test_a_worker_killed_before_or_after_it_told_leaves_it_to_the_next(
     store: Store, tmp_path: Path, point: str

@@ -14,6 +14,7 @@ from wakegate_worker import boundary
 from wakegate_worker.boundary import Close, Permit, Refusal, check
 from wakegate_worker.decisions import ConsumeRefusal, DecisionSource, Reading
 from wakegate_worker.exchanges import Exchanges
+from wakegate_worker.reading_once import ReadingOnce
 from wakegate_worker.stopping import Stop
 
 Consumption = Literal["auto", "always", "never"]
@@ -25,8 +26,6 @@ CONSUMPTION_DISAGREES: Final = "consumption_disagrees"
 """The problem of a request that reads as approved, and of which the consumption says otherwise."""
 ASKED_AGAIN_S: Final = 600.0
 """How long a provider that does not know consumption is taken at its word, in seconds."""
-KNOWN_FOR_S: Final = 1.0
-"""How long it is relied on that no other worker has seen it consume, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class Consuming:
         self._monotonic = monotonic
         self._knows: set[str] = set()
         """Providers that have shown that they know consumption: for good."""
-        self._looked: dict[str, float] = {}
+        self._known: ReadingOnce[str, bool] = ReadingOnce(store.consumes)
         self._unsupported: dict[str, float] = {}
         """When a provider last said that it does not."""
 
@@ -90,9 +89,10 @@ class Consuming:
         answer = await self._ask(execution, source)
         if isinstance(answer, Reading):
             return self._judge(execution, approval, answer)
-        if answer is ConsumeRefusal.UNSUPPORTED and self._mode == "auto" and execution.provider not in self._knows:
+        if answer is ConsumeRefusal.UNSUPPORTED and self._mode == "auto":
             self._unsupported[execution.provider] = self._monotonic()
-            return Cleared(approval, reading)
+            if not await self._is_known(execution.provider):  # nor has another worker seen it do it meanwhile
+                return Cleared(approval, reading)
         return _refused(approval, answer)
 
     async def lapsed(self, execution: Execution, closing: Closing, source: DecisionSource, reading: Reading) -> Closing:
@@ -139,16 +139,10 @@ class Consuming:
         return said is None or self._monotonic() >= said + ASKED_AGAIN_S
 
     async def _is_known(self, provider: str) -> bool:
-        if provider in self._knows:
-            return True
-        looked = self._looked.get(provider)
-        if looked is not None and self._monotonic() < looked + KNOWN_FOR_S:
-            return False
-        if await self._store.consumes(provider):
+        """Whether any worker has seen it consume, until now."""
+        if provider not in self._knows and await self._known.read(provider):
             self._knows.add(provider)
-            return True
-        self._looked[provider] = self._monotonic()
-        return False
+        return provider in self._knows
 
     async def _note(self, provider: str) -> None:
         """Keep for good that it knows consumption, before anything starts: no 404 opens a way around from now on."""

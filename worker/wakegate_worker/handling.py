@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
-from wakegate_schema.records import Closing, Execution, Instance
+from wakegate_schema.records import Closing, Execution, Identity, Instance
 from wakegate_schema.states import GIVE_UP_AFTER, NO_WORKER_HAS_THE_TOOL, State
 from wakegate_schema.store import Store, StoreError, StoreUnavailable
 from wakegate_schema.wake_targets import NONE
@@ -20,10 +20,10 @@ from wakegate_worker.decisions import (
     SubmissionRejected,
 )
 from wakegate_worker.exchanges import Exchanges, ProviderBusy
-from wakegate_worker.instances import Instances
 from wakegate_worker.keeping import Keeping
 from wakegate_worker.log import log
 from wakegate_worker.parking import park
+from wakegate_worker.reading_once import ReadingOnce
 from wakegate_worker.resumption import Resumption
 from wakegate_worker.sources import INSTANCE_PARKED, NoCredential, Sources
 from wakegate_worker.stopping import Interrupted, Stop
@@ -53,7 +53,7 @@ class Handler:
     ) -> None:
         """Take the parts, the wall clock in µs, the stop, and what to set when a wake may be owed."""
         self._store = store
-        self._instances = Instances(store)
+        self._instances: ReadingOnce[Identity, Instance] = ReadingOnce(lambda key: store.instance(*key))
         self._sources = sources
         self._submission = submission
         self._resumption = resumption
@@ -110,7 +110,7 @@ class Handler:
         if not can_begin:
             await self._leave(execution)
             return
-        instance = await self._instances.read(execution.provider, execution.instance_id)
+        instance = await self._instances.read((execution.provider, execution.instance_id))
         try:
             await self._advance(execution, instance)
         except CredentialRefused as error:

@@ -109,6 +109,7 @@ class Resumption:
         """End an execution that will not start."""
         if not await self._store.close_unstarted(execution.lease, closing, self._clock.now()):
             log.info("the lease is lost", action="close")
+            await self._in_vain(execution, closing.consumed_at)
             return
         level = log.error if closing.state is State.REFUSED else log.info
         level("closed", action="close", state=closing.state, reason=closing.reason)
@@ -167,9 +168,8 @@ class Resumption:
             begun = await self._permit(execution, cleared.approval, cleared.reading)
         else:
             begun = await self._starting.start(execution, cleared.approval, prepared, cleared.reading)
-        if not begun and cleared.approval.consumed_at is not None:  # it was abandoned meanwhile, perhaps
-            consumed_at = cleared.approval.consumed_at
-            await self._store.consumed_in_vain(execution.execution_id, consumed_at, self._clock.now())
+        if not begun:
+            await self._in_vain(execution, cleared.approval.consumed_at)
 
     async def _is_in_time(self, execution: Execution, approval: Approval, reading: Reading) -> bool:
         verdict = await self._starting.check_time(approval, reading)
@@ -197,6 +197,11 @@ class Resumption:
         else:
             await self.close(execution, answer)
         return None
+
+    async def _in_vain(self, execution: Execution, consumed_at: int | None) -> None:
+        """Owe the provider the word that it never ran, should it have been ended while it was consumed."""
+        if consumed_at is not None:
+            await self._store.consumed_in_vain(execution.execution_id, consumed_at, self._clock.now())
 
     async def _permit(self, execution: Execution, approval: Approval, reading: Reading) -> bool:
         now = self._clock.now()

@@ -97,6 +97,15 @@ UPDATE adoption SET due_at = :at WHERE due_at > :beyond AND run_until IS NULL;
 -- name: bring_forward_runs
 UPDATE adoption SET due_at = :beyond, run_until = :beyond WHERE run_until > :beyond;
 
+-- name: adoptions_give_up
+-- Those that no worker can resume are leased by nobody, who could end them.
+UPDATE adoption
+SET state = 'ended', reason = 'given_up', ended_at = :at, due_at = NULL, problem = NULL, tries = 0
+WHERE number IN (
+    SELECT number FROM adoption
+    WHERE due_at IS NOT NULL AND run_until IS NULL AND created_at <= :before ORDER BY due_at LIMIT :limit
+);
+
 -- name: prune_adoptions
 DELETE FROM adoption WHERE number IN (
     SELECT number FROM adoption WHERE ended_at IS NOT NULL AND ended_at <= :before ORDER BY ended_at LIMIT :limit

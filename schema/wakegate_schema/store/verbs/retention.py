@@ -24,5 +24,5 @@ def prune(tx: Transaction, item: tuple[int, int, int]) -> Pruned:
         secrets=tx.change("erase_secrets", {"before": at - KEPT}),
         anomalies=tx.change("prune_anomalies", old),
         resolutions=tx.change("prune_resolutions", {"before": erase_finished_before, "limit": limit}),
-        adoptions=tx.change("prune_adoptions", old),
+        adoptions=tx.change("adoptions_give_up", old | {"at": at}) + tx.change("prune_adoptions", old),
     )
