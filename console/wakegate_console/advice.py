@@ -64,8 +64,8 @@ def for_adoption(record: Adoption) -> str | None:
     if record.framework is None:
         return "waits for a worker to read its request; is one with WAKEGATE_RESUMERS running?"
     return (
-        f"a worker with a resumer for {record.framework} looks at it at due_at, and runs it until the provider shows"
-        " that the run went on"
+        f"a worker with a resumer for {record.framework} looks at it at due_at, until the run was seen to go on, or was"
+        " told often enough (docs/resumers.md); wakegate doctor says if no worker has one"
     )
 
 
@@ -141,6 +141,10 @@ _RESUMERS = {
     "timeout": "its resumer took longer than WAKEGATE_RESUMER_SECONDS; raise that, or find out what it waits for",
 }
 _ADOPTIONS_ENDED = {
+    "approval_expired": "the call was approved and nobody ran it in time; if it is still wanted, the agent has to ask"
+    " again",
+    "consumed_in_doubt": "a run was cut off after it had spent the approval, and the provider was told nothing of the"
+    " call: find out whether it happened",
     "given_up": "eight days were not enough: the run still waits in the harness's checkpoint; the worker's log says"
     " what failed",
     "instance_retired": "nothing can be read under a retired instance; the run still waits in the harness's checkpoint",

@@ -126,9 +126,10 @@ def _row(record: Notification, adoption: Adoption | None) -> Row:
         **views.notification(record),
         "adoption": None if adoption is None else adoption.state,
         "framework": None if adoption is None else adoption.framework,
-        "problem": None if adoption is None or adoption.state == "ended" else adoption.problem,
+        "adoption_reason": None if adoption is None else adoption.reason,
+        "problem": None if adoption is None else adoption.problem or adoption.reason,
     }
 
 
 def _colour(row: Row) -> str | None:
-    return "yellow" if row["problem"] is not None else None
+    return "yellow" if row["problem"] not in (None, "consumed", "denied", "expired", "cancelled") else None

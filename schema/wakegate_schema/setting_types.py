@@ -24,7 +24,8 @@ _SECRET_SHAPE = re.compile(r"whsec_.*|[A-Za-z0-9_=-]{32,}|[A-Za-z0-9+/_-]{43}=")
 _EVENTS_PATH = re.compile(r"/|(?:/[A-Za-z0-9._~-]+)+")
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _ENTRY_POINT = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
-_FRAMEWORK = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+FRAMEWORK = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+"""A framework's name: no other can be in `WAKEGATE_RESUMERS`."""
 _POOL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _TABLE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _SQLITE = "sqlite:///"
@@ -265,7 +266,7 @@ def resumers(value: object) -> Mapping[str, str]:
     named: dict[str, str] = {}
     pairs = value.items() if isinstance(value, Mapping) else [each.partition("=")[::2] for each in _parts(value)]
     for framework, function in pairs:
-        named_so = isinstance(framework, str) and _FRAMEWORK.fullmatch(framework.strip()) is not None
+        named_so = isinstance(framework, str) and FRAMEWORK.fullmatch(framework.strip()) is not None
         if not named_so or not function:
             raise ValueError("must be framework=module:function, such as langgraph=shop.agents:resumer")
         if framework.strip() in named:

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
-from support.aap_peer import Peer
+from support.aap_peer import Peer, refusal
 from support.desk import new_id
 from support.workers import WorkerDesk, eventually
 from wakegate_schema import clock
 from wakegate_schema.records import Adoption
-from wakegate_worker import adoption_rules, resuming
+from wakegate_worker import adoption_rules, resuming, wake_programs
 
 RESUMER = """
 import asyncio, fcntl, json, os, pathlib, time, urllib.request
@@ -88,6 +89,12 @@ class Harness:
     def settings(self, function: str = "plain") -> dict[str, Any]:
         """A worker's settings with the resumer."""
         return {"resumers": {"langgraph": f"shop_agents:{function}"}, "resumers_directory": self.folder}
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The same, for a worker in a process of its own."""
+        folder = str(self.folder)
+        return {"WAKEGATE_RESUMERS": "langgraph=shop_agents:plain", "WAKEGATE_RESUMERS_DIRECTORY": folder}
 
     async def adopted(self, request_id: str) -> Adoption | None:
         """What is on record of a request."""
@@ -171,7 +178,7 @@ async def test_a_resumer_that_dies_after_consuming_is_run_again(harness: Harness
     await harness.notified(request_id)
     async with harness.desk.worker(**harness.settings()):
         found = await harness.ended(request_id)
-    assert (found.reason, found.runs, found.well_runs) == ("consumed", 2, 1)
+    assert (found.reason, found.runs, found.well_runs) == ("consumed_in_doubt", 2, 1)
 
 
 async def test_a_notification_that_came_before_the_decision_can_be_read_waits(harness: Harness) -> None:
@@ -226,6 +233,28 @@ async def test_without_resumers_nothing_is_adopted(harness: Harness) -> None:
     assert await harness.states(request_id) == {("received", None)}
 
 
+async def test_runs_of_one_framework_leave_the_others_their_room(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wake_programs, "AT_ONCE", 1)
+    harness.plan(takes=600)
+    asked = [harness.asks(thread_id=f"thread-{number}") for number in range(4)] + [harness.asks(framework="crewai")]
+    for request_id in asked:
+        harness.peer.approve(harness.peer.requests[request_id])
+        await harness.notified(request_id)
+    settings = harness.settings()
+    settings["resumers"] = {**settings["resumers"], "crewai": "shop_agents:nothing"}
+    async with harness.desk.worker(**settings):
+
+        async def has_run() -> bool:
+            found = await harness.adopted(asked[-1])
+            return found is not None and found.problem == "entry_point_raised"
+
+        await eventually(lambda: len(harness.runs) == 1)
+        await eventually(has_run)
+    assert len(harness.runs) == 1
+
+
 async def test_two_workers_never_run_a_thread_at_once(harness: Harness) -> None:
     harness.plan(consumes=True, takes=0.2)
     asked = [harness.asks() for _ in range(4)]
@@ -239,7 +268,7 @@ async def test_two_workers_never_run_a_thread_at_once(harness: Harness) -> None:
     async with harness.desk.process(**variables), harness.desk.process(**variables):
         for request_id in asked:
             found = await harness.ended(request_id, seconds=60)
-            assert (found.reason, found.last_end) == ("consumed", "well")
+            assert (found.reason, found.well_runs) == ("consumed", found.runs)  # a run beside another would fail
     assert {run["request"] for run in harness.runs} == set(asked)
 
 
@@ -260,7 +289,23 @@ async def test_a_worker_that_is_killed_takes_the_run_with_it_and_another_follows
     harness.plan(consumes=True)
     async with harness.desk.worker(**harness.settings()):
         found = await harness.ended(request_id, seconds=60)
-    assert (found.reason, found.runs, found.well_runs) == ("consumed", 2, 1)
+    assert (found.reason, found.runs, found.well_runs) == ("consumed_in_doubt", 2, 1)
+
+
+async def test_a_run_whose_thread_was_lost_is_ended(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resuming, "KEEP_EVERY_S", 0.1)
+    harness.plan(takes=600)
+    request_id = harness.asks()
+    harness.peer.approve(harness.peer.only())
+    await harness.notified(request_id)
+    async with harness.desk.worker(**harness.settings()):
+        await eventually(lambda: len(harness.runs) == 1)
+        later = clock.now() + clock.HOUR  # of a worker that has not seen it being kept
+        assert len(await harness.desk.store.lease_adoptions(["langgraph"], 1, later, later + clock.HOUR)) == 1
+        await eventually(lambda: not _lives(harness.runs[0]["pid"]))
+    found = await harness.adopted(request_id)
+    assert found is not None
+    assert (found.runs, found.well_runs, found.last_end) == (1, 0, "badly")
 
 
 @pytest.mark.parametrize(
@@ -300,6 +345,76 @@ async def test_a_retired_instance_ends_its_adoptions(harness: Harness) -> None:
         desk = harness.desk
         await desk.store.retire_instance(desk.provider, desk.instance_id, actor="operator:anna", at=clock.now())
         assert (await harness.ended(request_id)).reason == "instance_retired"
+
+
+async def test_a_worker_that_is_told_to_stop_ends_its_run(harness: Harness) -> None:
+    harness.plan(takes=60)
+    request_id = harness.asks()
+    harness.peer.approve(harness.peer.only())
+    await harness.notified(request_id)
+    async with harness.desk.process(**harness.variables) as worker:
+        await eventually(lambda: len(harness.runs) == 1)
+        worker.send_signal(signal.SIGTERM)
+        assert await worker.wait() == 0
+    assert not _lives(harness.runs[0]["pid"])
+    found = await harness.adopted(request_id)
+    assert found is not None
+    assert (found.state, found.runs, found.well_runs) == ("owed", 1, 0)
+
+
+async def test_a_request_that_is_notified_again_is_not_run_again(harness: Harness) -> None:
+    harness.plan(consumes=True)
+    request_id = harness.asks()
+    harness.peer.approve(harness.peer.only())
+    await harness.notified(request_id)
+    await harness.notified(request_id)
+    async with harness.desk.worker(**harness.settings()):
+        assert (await harness.ended(request_id)).runs == 1
+        await harness.notified(request_id)
+
+        async def is_looked_through() -> bool:
+            return not await harness.desk.store.unmatched_wait()
+
+        await eventually(is_looked_through)
+    assert await harness.states(request_id) == {("handled", "adopted")}
+    assert len(harness.runs) == 1
+
+
+async def test_a_run_of_an_instance_that_is_retired_is_ended_before_its_thread_is_free(harness: Harness) -> None:
+    harness.plan(takes=60)
+    request_id = harness.asks()
+    harness.peer.approve(harness.peer.only())
+    await harness.notified(request_id)
+    desk = harness.desk
+    async with desk.worker(**harness.settings()):
+        await eventually(lambda: len(harness.runs) == 1)
+        await desk.store.retire_instance(desk.provider, desk.instance_id, actor="operator:anna", at=clock.now())
+        found = await harness.ended(request_id)
+        assert not _lives(harness.runs[0]["pid"])
+    assert (found.reason, found.runs, found.last_end) == ("instance_retired", 1, "badly")
+
+
+async def test_a_refused_credential_parks_the_instance_and_a_new_one_resumes(harness: Harness) -> None:
+    harness.plan(consumes=True)
+    request_id = harness.asks()
+    harness.peer.approve(harness.peer.only())
+    await harness.notified(request_id)
+    desk, refused = harness.desk, [refusal(401, "authentication", "invalid_credential")]
+
+    async def refuses(_: web.Request) -> web.Response | None:
+        return refused.pop() if refused else None
+
+    harness.peer.interference = refuses
+    async with desk.worker(**harness.settings()):
+
+        async def is_parked() -> bool:
+            found = await harness.adopted(request_id)
+            return found is not None and (found.due_at or 0) > clock.now() + 50 * clock.MINUTE
+
+        await eventually(is_parked)
+        assert harness.runs == []
+        await desk.store.set_credential(desk.provider, desk.instance_id, desk.sealed("another"), None, clock.now())
+        assert (await harness.ended(request_id)).reason == "consumed"
 
 
 def _lives(pid: int) -> bool:

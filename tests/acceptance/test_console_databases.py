@@ -46,13 +46,18 @@ def test_only_migrating_makes_a_store_in_postgresql(console: Console, postgres_u
 
 def test_a_service_refuses_a_schema_that_is_behind_until_it_is_migrated(there: Console) -> None:
     with closing(open_raw(there.database)) as raw:
-        raw.execute("DELETE FROM migration WHERE number = 5")
-        raw.execute("DROP TABLE worker_tool, worker")
-        raw.execute("DROP INDEX execution_due_tool, execution_due_harness")
+        raw.execute("DELETE FROM migration WHERE number = 6")
+        raw.execute("DROP TABLE worker_resumer, adoption, adoption_mark, consuming_provider")
+        raw.execute("DROP TRIGGER execution_owes_a_report ON execution")
+        raw.execute("DROP TRIGGER execution_consumption_is_fixed ON execution")
+        raw.execute("DROP FUNCTION execution_owes_a_report")
+        for column in ("consumed_at", "report_due_at", "report_tries"):
+            raw.execute(f"ALTER TABLE execution DROP COLUMN {column}")
     ran = there("worker")
-    assert (ran.code, "lacks migration 5; run `wakegate db migrate`" in ran.err) == (2, True)
-    assert there("db", "migrate").out == f"{there.database} is brought up to date: workers\n"
-    assert there("db", "check").code == 0
+    assert (ran.code, "lacks migration 6; run `wakegate db migrate`" in ran.err) == (2, True)
+    assert there("db", "migrate").out == f"{there.database} is brought up to date: consumption_and_adoption\n"
+    ran = there("db", "check")
+    assert ran.code == 0, ran.out
 
 
 def test_a_store_in_postgresql_is_checked(there: Console) -> None:

@@ -13,7 +13,7 @@ import pytest
 from support.wake_programs import children, command, entry, gone, open_descriptors, parent, program, shell, written
 from wakegate_schema.wake_targets import WakeTarget
 from wakegate_worker import wake_programs
-from wakegate_worker.wake_programs import TAIL, Ended, run
+from wakegate_worker.wake_programs import TAIL, Ended, Hold, NotHeld, run
 
 WAKE_ID = "89dce729-b9ed-42b2-931b-235edea41308_6"
 MESSAGE = b'{"type": "execution.resolved", "data": {"key": "run-7"}}'
@@ -208,7 +208,7 @@ async def test_a_keeper_that_hangs_is_ended_by_the_worker(tmp_path: Path, monkey
 
 
 async def test_what_the_locale_cannot_name_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wake_programs, "_keeper", lambda _: ["/bin/true", "\ud800"])
+    monkeypatch.setattr(wake_programs, "_keeper", lambda *_: ["/bin/true", "\ud800"])
     assert (await of(shell("exit 0"))).problem == "program_not_started"
 
 
@@ -295,3 +295,25 @@ async def test_an_entry_point_that_loops_is_killed_at_its_time(tmp_path: Path) -
 async def test_a_thread_that_an_entry_point_leaves_behind_keeps_nobody_waiting(tmp_path: Path) -> None:
     text = "import threading, time\ndef woken(m): threading.Thread(target=time.sleep, args=(600,)).start()"
     assert await of(entry(tmp_path, text)) == Ended(None)
+
+
+async def test_what_is_not_held_any_longer_is_ended_by_its_keeper(tmp_path: Path) -> None:
+    """Nobody has to ask for it: the worker may be stopped itself."""
+    hold = Hold(time.monotonic() + 60)
+    target = shell(f"echo $$ > {tmp_path}/pid; sleep 600", timeout=600)
+    running = asyncio.create_task(run(wake_programs.of_target(target), WAKE_ID, MESSAGE, hold))
+    pid = int(await written(tmp_path / "pid"))
+    hold.lengthen(time.monotonic() + 0.1)
+    with pytest.raises(NotHeld):
+        await running
+    assert await gone(pid)
+
+
+async def test_what_is_held_longer_runs_longer() -> None:
+    hold = Hold(time.monotonic() + 60)
+    target = shell("cat > /dev/null; sleep 0.5")
+    running = asyncio.create_task(run(wake_programs.of_target(target), WAKE_ID, MESSAGE, hold))
+    for _ in range(3):
+        await asyncio.sleep(0.1)
+        hold.lengthen(time.monotonic() + 60)
+    assert (await running).problem is None

@@ -3,6 +3,8 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 from aiohttp import web
@@ -177,6 +179,7 @@ async def test_what_somebody_else_has_consumed_does_not_start(desk: WorkerDesk, 
     [
         {"arguments": {"amount": 1}},
         {"tool": "delete_everything"},
+        {"agent_reasoning": "another"},
         {"decision": {"expires_at": "2099-01-01T00:00:00Z"}},
         {"consumption": {"outcome": {"status": "failed", "reported_at": "2026-01-01T00:00:01Z"}}},
     ],
@@ -213,6 +216,41 @@ async def test_a_call_abandoned_while_it_is_consumed_is_reported_as_not_run(desk
     assert desk.effects == []
 
 
+async def test_a_call_abandoned_after_its_consumption_was_lost_is_reported_as_not_run(
+    desk: WorkerDesk, peer: Peer
+) -> None:
+    async def lose(request: web.Request) -> web.StreamResponse | None:
+        if request.path.endswith("/consume") and not peer.consumptions:
+            await peer.spend(request)
+            return refusal(503, "dependency", "unavailable", **{"Retry-After": "60"})
+        return None
+
+    peer.interference = lose
+    async with desk.worker():
+        saved = await desk.save()
+        await desk.when(saved.execution_id, lambda execution: execution.problem is not None)
+        await desk.store.abandon(saved.execution_id, "abandoned", "app:shop", clock.now())
+        assert await told(peer) == [(peer.only()["id"], {"status": "failed", "note": "not run"})]
+    assert desk.effects == []
+
+
+async def test_a_call_abandoned_after_a_lost_answer_is_reported_as_not_run(desk: WorkerDesk, peer: Peer) -> None:
+    saved = await desk.save()
+
+    async def lose(request: web.Request) -> web.StreamResponse | None:
+        if not request.path.endswith("/consume") or peer.consumptions:
+            return None
+        await peer.spend(request)
+        await desk.store.abandon(saved.execution_id, reason="closed", actor="harness", at=clock.now())
+        return refusal(503, "dependency", "unavailable")
+
+    peer.interference = lose
+    async with desk.worker():
+        assert await told(peer) == [(peer.only()["id"], {"status": "failed", "note": "not run"})]
+        await desk.when(saved.execution_id, lambda found: found.cancel_due_at is None and found.report_due_at is None)
+    assert desk.effects == []
+
+
 async def test_an_approval_that_ends_while_answers_are_lost_is_reported_as_not_run(
     desk: WorkerDesk, peer: Peer
 ) -> None:
@@ -224,6 +262,27 @@ async def test_an_approval_that_ends_while_answers_are_lost_is_reported_as_not_r
         answer = await peer.spend(request)
         over = timestamps.parse(peer.only()["decision"]["expires_at"]) <= clock.now()
         return answer if over else refusal(503, "dependency", "unavailable")
+
+    peer.interference = lose
+    async with desk.worker():
+        done = await desk.settled((await desk.save()).execution_id)
+        assert (await told(peer))[0][1] == {"status": "failed", "note": "not run"}
+    assert (done.state, done.reason, desk.effects) == (State.LAPSED, "approval_expired", [])
+
+
+async def test_an_approval_that_is_over_by_the_providers_clock_alone_is_reported_as_not_run(
+    desk: WorkerDesk, peer: Peer
+) -> None:
+    """This host's clock is behind; what was consumed from here, and its answer lost, is found out all the same."""
+
+    async def lose(request: web.Request) -> web.StreamResponse | None:
+        if request.path.endswith("/consume") and not peer.consumptions:
+            await peer.spend(request)
+            return refusal(503, "dependency", "unavailable")
+        if request.method == "GET":
+            ahead = format_datetime(datetime.now(UTC) + timedelta(minutes=10), usegmt=True)
+            return web.json_response(peer.only(), headers={"Date": ahead})
+        return None
 
     peer.interference = lose
     async with desk.worker():

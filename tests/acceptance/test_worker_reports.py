@@ -33,9 +33,11 @@ def answering(*answers: tuple[int, str, str]) -> Answer:
     return answer
 
 
-async def owing(desk: WorkerDesk, peer: Peer, *answers: tuple[int, str, str]) -> Execution:
+async def owing(
+    desk: WorkerDesk, peer: Peer, *answers: tuple[int, str, str], before: Answer | None = None
+) -> Execution:
     """Save a call that is approved and consumed, and return it once its first report has come in."""
-    peer.consumes, peer.interference = True, answering(*answers)
+    peer.consumes, peer.interference = True, before or answering(*answers)
     peer.at_submission = lambda peer, request: peer.approve(request)
     saved = await desk.save()
     return await desk.until(saved.execution_id, State.SUCCEEDED)
@@ -73,6 +75,20 @@ async def test_a_report_that_did_not_get_through_is_tried_again(desk: WorkerDesk
         done = await settled(desk, execution)
     assert done.report_tries == 2
     assert peer.outcomes == [(done.request_id, {"status": "succeeded"})]
+
+
+@each_row("status", [404, 405])
+async def test_a_page_that_is_not_the_providers_settles_no_report(desk: WorkerDesk, peer: Peer, status: int) -> None:
+    left = [web.Response(status=status, text="<html>", content_type="text/html")]
+
+    async def stand_in_front(request: web.Request) -> web.StreamResponse | None:
+        return left.pop() if left and request.path.endswith("/outcome") else None
+
+    async with desk.worker():
+        execution = await owing(desk, peer, before=stand_in_front)
+        done = await settled(desk, execution)
+    assert done.report_tries == 1
+    assert peer.outcomes[-1:] == [(done.request_id, {"status": "succeeded"})]
 
 
 async def test_a_stop_breaks_a_report_off_and_the_next_worker_tells(desk: WorkerDesk, peer: Peer) -> None:
@@ -118,6 +134,21 @@ async def test_a_retired_instance_tells_nothing_more(desk: WorkerDesk, peer: Pee
         await store.retire_instance(desk.provider, desk.instance_id, "ann", clock.now())
         assert (await store.execution(execution.execution_id)).report_due_at is None
     assert (await store.census()).reports == 0
+
+
+async def test_what_ends_after_its_instance_was_retired_is_told_to_nobody(
+    desk: WorkerDesk, peer: Peer, store: Store
+) -> None:
+    async with desk.worker():
+        peer.consumes = True
+        peer.at_submission = lambda peer, request: peer.approve(request)
+        saved = await desk.save(tool="break_down")
+        await desk.until(saved.execution_id, State.IN_DOUBT)
+        await store.retire_instance(desk.provider, desk.instance_id, "ann", clock.now())
+        await store.settle(saved.execution_id, happened=True, by="ann", note="seen", at=clock.now())
+        done = await settled(desk, await desk.until(saved.execution_id, State.SUCCEEDED))
+    assert done.report_tries == 0
+    assert (peer.outcomes, await store.anomalies()) == ([], [])
 
 
 async def test_a_report_is_given_up_after_eight_days_and_that_is_seen(

@@ -34,7 +34,7 @@ async def test_adapter_1_authenticates_as_its_instance_and_submits_the_call_exac
     async with polled.desk.worker():
         ended = await hold(adapter, call, polled.ledger.refund)
     assert (ended.state, polled.ledger.lines) == (State.SUCCEEDED, [AWKWARD])
-    (submitted,) = polled.front.calls("POST")
+    (submitted,) = polled.front.submissions
     assert submitted.path == "/v1/requests"
     assert submitted.headers["Idempotency-Key"] == "run-1:call-1"
     body = json.loads(submitted.body)
@@ -78,7 +78,7 @@ async def test_adapter_2_recovers_a_request_with_the_key_it_first_had(
     async with polled.desk.worker():
         ended = await hold(adapter, Call("approve_refund", {"amount": 1}, key="run-2:call-1"), polled.ledger.refund)
     assert (ended.state, polled.ledger.lines) == (State.SUCCEEDED, [{"amount": 1}])
-    submissions = polled.front.calls("POST")
+    submissions = polled.front.submissions
     assert [each.status for each in submissions] == [201, 200, 200]
     assert {each.headers["Idempotency-Key"] for each in submissions} == {"run-2:call-1"}
     assert len({each.body for each in submissions}) == len({each.said["id"] for each in submissions}) == 1
@@ -89,7 +89,7 @@ async def test_adapter_2_takes_a_new_key_for_a_new_attempt(polled: House, adapte
     async with polled.desk.worker():
         for _ in range(2):
             await hold(adapter, Call("approve_refund", {"amount": 1}), polled.ledger.refund)
-    assert len({each.headers["Idempotency-Key"] for each in polled.front.calls("POST")}) == len(polled.requests) == 2
+    assert len({each.headers["Idempotency-Key"] for each in polled.front.submissions}) == len(polled.requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ async def test_adapter_3_handles_immediate_decisions(
         ended = await hold(adapter, Call(tool, {"amount": 1}), polled.ledger.refund)
         assert await polled.quiet(0.2) == effects
     assert ended.state is state
-    (submitted,) = polled.front.calls("POST")
+    (submitted,) = polled.front.submissions
     assert submitted.said["status"] == ("approved" if state is State.SUCCEEDED else "denied")
     assert polled.front.calls("GET", "wait=") == [], "a decision that is there is not waited for"
 
@@ -124,7 +124,7 @@ async def test_adapter_3_handles_polling(
         ended = await held
         assert await polled.quiet(0.2) == effects
     assert ended.state is state
-    (submitted,) = polled.front.calls("POST")
+    (submitted,) = polled.front.submissions
     assert submitted.said["status"] == "pending"
     (polled_for,) = polled.front.calls("GET", "wait=")
     assert polled_for.said["status"] != "pending", "the poll that was waiting brought the decision"
@@ -297,7 +297,7 @@ async def test_adapter_7_runs_a_call_once_however_often_its_approval_is_retrieve
         again = [await hold(adapter, call, polled.ledger.refund) for _ in range(3)]
     async with polled.desk.worker(), await Adapter.open(polled.database) as another:
         again.append(await hold(another, call, polled.ledger.refund))
-        request = polled.front.calls("POST")[0].said["id"]
+        request = polled.front.submissions[0].said["id"]
         answered = await polled.caller.call("GET", f"/v1/requests/{request}", token=polled.desk.token)
         assert answered.body["status"] == "approved", "which the provider goes on saying"
         async with another.claim(first.execution_id) as attempt:

@@ -73,7 +73,7 @@ VALUES: dict[str, Any] = {
     "idempotency_key": "key-7", "key": "key-7", "group": "turn-7", "state": "waiting", "target": "mine", "but": "[]",
     "registration_id": "r", "prefix": "c4ca", "wake": "mine", "tool": "issue_refund", "epoch": 1, "number": 7,
     "before_at": NOW * 2, "before_number": NOW, "highest_at": NOW, "runs": "worker", "known": 9,
-    "owner": "w", "worker_id": "w", "tools": '{"issue_refund": "1"}',
+    "owner": "w", "worker_id": "w", "failed": 1, "ended": 1, "well": 1, "tools": '{"issue_refund": "1"}',
 }  # fmt: skip
 """What a query's parameters are given: times by which everything is due, and names that are there."""
 

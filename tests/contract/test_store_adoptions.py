@@ -164,6 +164,7 @@ async def test_a_run_that_nobody_keeps_has_lost_its_thread(desk: Desk) -> None:
     assert not await desk.store.adoption_keep(first.lease, later, later + SECOND)
     assert await desk.store.adoption_run(second.lease, later, later + SECOND)
     assert (await one(desk, first.request_id)).last_end == "badly"
+    later += 2 * SECOND  # nobody keeps the second's, either
     (again,) = await desk.store.lease_adoptions(MINE, 1, later, later + SECOND)
     assert (again.request_id, again.last_end, again.run_until) == (first.request_id, "badly", None)
     assert not await desk.store.adoption_again(first.lease, later, None, "well")
@@ -175,7 +176,10 @@ async def test_a_try_that_brought_nothing_is_counted(desk: Desk) -> None:
         assert await desk.store.adoption_again(found.lease, now, "http_503")
         assert (await one(desk, found.request_id)).tries == tries
     assert await desk.store.adoption_again(found.lease, now, None)
-    assert (await one(desk, found.request_id)).tries == 0
+    assert (await one(desk, found.request_id)).tries == 2, "somebody else had the thread"
+    assert await desk.store.adoption_again(found.lease, now, None, "well")
+    told = await one(desk, found.request_id)
+    assert (told.tries, told.problem) == (0, None)
 
 
 async def test_what_has_ended_is_forgotten_after_eight_days(desk: Desk) -> None:
@@ -208,6 +212,25 @@ async def test_a_retired_instance_and_a_new_credential(desk: Desk) -> None:
     assert (await one(desk, found.request_id)).reason == "instance_retired"
 
 
+async def test_a_retired_instance_keeps_the_thread_of_a_run_until_that_has_ended(desk: Desk) -> None:
+    found, now = await learned(desk), clock.now()
+    assert await desk.store.adoption_run(found.lease, now, now + 15 * SECOND)
+    await desk.store.retire_instance(desk.provider, desk.instance_id, "operator:anna", now)
+    assert (await one(desk, found.request_id)).run_until == now + 15 * SECOND
+    assert not await desk.store.adoption_keep(found.lease, now, now + 20 * SECOND)
+    assert await desk.store.adoption_again(found.lease, now, "thread_lost", "badly")
+
+
+async def test_a_run_whose_worker_died_is_given_up_too(desk: Desk) -> None:
+    found, now = await learned(desk, framework="adk"), clock.now()
+    await desk.store.adoption_run(found.lease, now, now + 9 * DAY)
+    await desk.store.prune(now + 8 * DAY + HOUR, now)
+    assert (await one(desk, found.request_id)).state == "owed", "it is kept"
+    await desk.store.prune(now + 10 * DAY, now)
+    ended = await one(desk, found.request_id)
+    assert (ended.reason, ended.last_end, ended.run_until) == ("given_up", "badly", None)
+
+
 @pytest.mark.parametrize("runs", [False, True])
 async def test_a_clock_that_was_ahead_is_made_good(desk: Desk, *, runs: bool) -> None:
     found, now = await learned(desk), clock.now()
@@ -234,3 +257,17 @@ async def test_a_lease_of_nothing_is_lost(desk: Desk) -> None:
     lease, now = AdoptionLease(77, 1), clock.now()
     assert not await desk.store.adoption_learned(lease, "langgraph", "t", now)
     assert not await desk.store.adoption_run(replace(lease, lease_number=2), now, now)
+
+
+async def test_what_waits_for_its_threads_run_is_not_leased_meanwhile(desk: Desk) -> None:
+    runs, waits = await learned(desk), await learned(desk)
+    now = clock.now()
+    assert await desk.store.adoption_run(runs.lease, now, now + MINUTE)
+    await desk.store.adoption_again(waits.lease, now, None)
+    assert await desk.store.lease_adoptions(MINE, 10, now, now + SECOND) == []
+    worker = RegisteredWorker("w", "here", "default", "0.2.0", 6, 30, now, now, {}, frozenset(MINE))
+    await desk.store.show_worker(worker, now)
+    assert (await desk.store.census()).due["adoption"] == now + MINUTE, "it does not lag"
+    await desk.store.adoption_again(runs.lease, now + HOUR, None, "well")
+    (found,) = await desk.store.lease_adoptions(MINE, 10, now, now + SECOND)
+    assert found.number == waits.number

@@ -46,6 +46,11 @@ class Front:
     interference: Interference | None = None
     """Answers in the provider's place, or after it."""
 
+    @property
+    def submissions(self) -> list[Passed]:
+        """What was submitted."""
+        return [one for one in self.calls("POST") if one.path == "/v1/requests"]
+
     def calls(self, method: str, *parts: str) -> list[Passed]:
         """What passed with this method, and these texts in its path."""
         return [one for one in self.passed if one.method == method and all(part in one.path for part in parts)]

@@ -24,7 +24,9 @@ def adoption(**changes: Any) -> Adoption:
     return Adoption(**(plain | changes))
 
 
-def request(status: str = "approved", *, resume: Any = None, consumed: bool = False) -> ApprovalRequest:
+def request(
+    status: str = "approved", *, resume: Any = None, consumed: bool = False, outcome: str | None = None
+) -> ApprovalRequest:
     value: dict[str, Any] = {
         "id": "846c4074-1351-44d3-a98e-f3b8009df8c5", "tool": "refund", "arguments": {}, "timeout": "30m",
         "status": status, "created_at": timestamps.render(CREATED), "deadline_at": timestamps.render(CREATED + DAY),
@@ -37,6 +39,8 @@ def request(status: str = "approved", *, resume: Any = None, consumed: bool = Fa
         value["decision"]["expires_at"] = timestamps.render(EXPIRES)
     if consumed:
         value["consumption"] = {"consumed_at": timestamps.render(CREATED + 2 * MINUTE)}
+    if outcome is not None:
+        value["consumption"]["outcome"] = {"status": outcome, "reported_at": timestamps.render(CREATED + 3 * MINUTE)}
     return object_from(ApprovalRequest, value)
 
 
@@ -58,7 +62,19 @@ def test_the_thread_is_what_names_the_run(resume: dict[str, Any], thread: str) -
     assert handle_of(request(resume=resume)) == Handle(resume["framework"], thread, resume)
 
 
-@each_row("resume", [None, "langgraph", [], {}, {"framework": 5}, {"framework": ""}, {"thread_id": "t"}])
+def test_a_long_thread_is_named_by_its_hash() -> None:
+    long = [request(resume={"framework": "langgraph", "thread_id": end * 5000, "step": end}) for end in "ab"]
+    handles = [handle_of(each) for each in long]
+    threads = {each.thread for each in handles if each is not None}
+    assert len(threads) == 2
+    assert all(thread.startswith("sha256:") and len(thread) < 100 for thread in threads)
+
+
+@each_row(
+    "resume",
+    [None, "langgraph", [], {}, {"framework": 5}, *({"framework": name} for name in ("", "A", "a\0", "a" * 65)),
+     {"thread_id": "t"}],
+)  # fmt: skip
 def test_what_names_no_framework_has_no_handle(resume: Any) -> None:
     assert handle_of(request(resume=resume)) is None
 
@@ -73,6 +89,8 @@ TOLD = {"runs": 5, "well_runs": 5, "last_end": "well"}
         ({}, request(), NOW, Run()),
         ({}, request(consumed=True), NOW, Run()),
         (WELL, request(consumed=True), NOW, End("consumed")),
+        ({**WELL, "runs": 2}, request(consumed=True), NOW, End("consumed_in_doubt")),
+        ({**WELL, "runs": 2}, request(consumed=True, outcome="failed"), NOW, End("consumed")),
         ({**WELL, "last_end": "badly"}, request(consumed=True), NOW, Run()),
         (WELL, request(), NOW, Run()),
         (TOLD, request(), NOW, Run()),
@@ -108,4 +126,18 @@ def test_what_is_done_next(stands: dict[str, Any], found: ApprovalRequest, now: 
     ],
 )
 def test_pauses_grow(stands: dict[str, Any], well: bool, pause: int) -> None:
-    assert after_run(adoption(**stands), well=well, now=NOW) == NOW + pause
+    assert after_run(adoption(**stands), request(), began_at=NOW, well=well, now=NOW) == NOW + pause
+
+
+@each_row(
+    ("stands", "found", "began_at", "now"),
+    [
+        ({"well_runs": 4}, request("denied"), NOW, NOW),
+        ({}, request(consumed=True), NOW, NOW),
+        ({}, request(), EXPIRES, EXPIRES),
+    ],
+)
+def test_after_the_last_run_it_is_read_at_once(
+    stands: dict[str, Any], found: ApprovalRequest, began_at: int, now: int
+) -> None:
+    assert after_run(adoption(**stands), found, began_at=began_at, well=True, now=now) == now

@@ -56,7 +56,7 @@ def execution_reasons() -> set[str]:
     return (
         words_given(EXECUTION_WRITERS, sinks, "reason")
         | words_returned(WRITERS, "_unfit")
-        | sql_literals("reason") - {ADOPTED}
+        | sql_literals("reason") - {ADOPTED, adoption_rules.GIVEN_UP}
         | set(map(str, (*Refusal, *Ending)))
         | reasons_raised(WRITERS, SubmissionRejected)
         | KNOWN_REJECTIONS

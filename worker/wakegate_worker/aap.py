@@ -110,9 +110,10 @@ class AapClient:
             if reading(answer, "the report").request.id != execution.request_id:
                 raise InvalidAnswer("the answer to the report is not about this request")
             return ReportAnswer.TOLD
-        if answer.status in _NO_SUCH_OPERATION:
+        code = error_code(answer)
+        if answer.status in _NO_SUCH_OPERATION and code is not None:  # not the page of what stands in front of it
             return ReportAnswer.NOT_FOUND
-        settled = _REPORT_ANSWERS.get(error_code(answer)) if answer.status == 409 else None
+        settled = _REPORT_ANSWERS.get(code) if answer.status == 409 else None
         if settled is None:
             raise failure(answer, "the report")
         return settled

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from wakegate_schema.store import Store
 
-PAGE = 500
-"""Notifications of one step."""
+PAGE = 100
+"""Notifications of one step: it keeps every other writer of a PostgreSQL store waiting."""
 
 
 class Adopting:

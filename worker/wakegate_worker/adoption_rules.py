@@ -4,13 +4,15 @@ A resumer that returns says nothing: the checkpoint may not have been written ye
 another request. So it is run again until a read shows that the run went on (docs/decisions/0027).
 """
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from wakegate_schema import strict_json, timestamps
 from wakegate_schema.clock import MINUTE, SECOND
 from wakegate_schema.records import Adoption
+from wakegate_schema.setting_types import FRAMEWORK
 from wakegate_schema.states import GIVE_UP_AFTER
 from wakegate_schema.wire import ApprovalRequest
 
@@ -24,9 +26,12 @@ PENDING_AFTER_NOTIFICATION: Final = "pending_after_notification"
 
 NO_RESUME_HANDLE: Final = "no_resume_handle"
 CONSUMED: Final = "consumed"
+CONSUMED_IN_DOUBT: Final = "consumed_in_doubt"
 APPROVAL_EXPIRED: Final = "approval_expired"
 GIVEN_UP: Final = "given_up"
 
+_LONGEST_THREAD: Final = 1000
+"""Bytes of a thread that are kept as they are: an index holds no more than 2,700. A longer one is kept as its hash."""
 _THREADS: Final[Mapping[str, tuple[str, ...]]] = {
     "langgraph": ("thread_id",),
     "pydantic-ai": ("conversation_id",),
@@ -43,7 +48,7 @@ class Handle:
 
     framework: str
     thread: str
-    """The run, as canonical JSON."""
+    """The run, as canonical JSON; the hash of that where it is long."""
     value: Mapping[str, Any]
     """All of it, for the resumer."""
 
@@ -69,14 +74,17 @@ class End:
 
 
 def handle_of(request: ApprovalRequest) -> Handle | None:
-    """Return the handle in a request's `context.resume`; None when there is none that names a framework."""
+    """Return the handle in a request's `context.resume`; None when there is none for any resumer."""
     value = (request.context or {}).get("resume")
     framework = value.get("framework") if isinstance(value, dict) else None
-    if not isinstance(value, dict) or not isinstance(framework, str) or not framework:
+    if not isinstance(value, dict) or not isinstance(framework, str) or not FRAMEWORK.fullmatch(framework):
         return None
     names = _THREADS.get(framework)
     named = {name: value.get(name) for name in names} if names else value
-    return Handle(framework, strict_json.dumps(dict(sorted(named.items()))).decode(), value)
+    thread = strict_json.dumps(dict(sorted(named.items())))
+    if len(thread) > _LONGEST_THREAD:
+        thread = b"sha256:" + hashlib.sha256(thread).hexdigest().encode()
+    return Handle(framework, thread.decode(), value)
 
 
 def next_step(adoption: Adoption, request: ApprovalRequest, now: int) -> Run | Look | End:
@@ -97,22 +105,29 @@ def next_step(adoption: Adoption, request: ApprovalRequest, now: int) -> Run | L
     return Run()
 
 
-def after_run(adoption: Adoption, *, well: bool, now: int) -> int:
-    """Return when to read the request again after a run, µs.
+def after_run(adoption: Adoption, request: ApprovalRequest, *, began_at: int, well: bool, now: int) -> int:
+    """Return when to read the request again after a run, µs: at once if that was the last.
 
     Args:
         adoption: as it was before the run.
-        well: whether the run has ended by returning.
+        request: as it was read before the run.
+        began_at: when the run began, µs.
+        well: whether it has ended by returning.
         now: wall clock, µs.
     """
-    before = adoption.well_runs if well else adoption.tries
-    return now + PAUSES[min(before, len(PAUSES) - 1)]
+    if not well:
+        return now + PAUSES[min(adoption.tries, len(PAUSES) - 1)]
+    after = replace(adoption, well_runs=adoption.well_runs + 1, run_began_at=began_at)
+    if request.consumption is not None or _why_enough(after, request, now) is not None:
+        return now
+    return now + PAUSES[min(adoption.well_runs, len(PAUSES) - 1)]
 
 
 def _why_enough(adoption: Adoption, request: ApprovalRequest, now: int) -> str | None:
     """Return why a run that ended well was the last; None when another is to follow."""
-    if request.consumption is not None:
-        return CONSUMED  # read after that run, which has seen what the one that consumed left
+    if request.consumption is not None:  # read after that run, which has seen what the one that consumed left
+        is_known = request.consumption.outcome is not None or adoption.runs == adoption.well_runs
+        return CONSUMED if is_known else CONSUMED_IN_DOUBT
     if request.decision is None or request.decision.expires_at is None:
         return request.status if adoption.well_runs >= ENOUGH else None
     expires_at = timestamps.parse(request.decision.expires_at)

@@ -100,10 +100,12 @@ class Consuming:
 
         It may have been consumed from here, and the answer lost. Raises as `consume`.
         """
-        if reading.request.consumption is None or self._mode == "never":
+        if closing.consumed_at is not None or reading.request.consumption is None or self._mode == "never":
             return closing
         answer = await self._ask(execution, source)
         if not isinstance(answer, Reading) or answer.request.consumption is None:
+            return closing
+        if answer.request.id != execution.request_id:
             return closing
         return replace(closing, consumed_at=timestamps.parse(answer.request.consumption.consumed_at))
 
@@ -111,7 +113,7 @@ class Consuming:
         key = consumption_key(execution.execution_id, execution.epoch)
         with self._exchanges.under_way(execution.provider), self._stop.interruptible():
             answer = await source.consume(execution, key)
-        if answer is not ConsumeRefusal.UNSUPPORTED:
+        if _shows_consumption(execution, answer):
             await self._note(execution.provider)
         return answer
 
@@ -120,6 +122,8 @@ class Consuming:
         consumption = reading.request.consumption
         if consumption is None:
             return _disagrees()
+        if reading.request.id != execution.request_id:
+            return Closing(State.REFUSED, Refusal.REQUEST_ID_DIFFERS)
         consumed_at = timestamps.parse(consumption.consumed_at)
         verdict = check(execution, reading.request, self._now())
         if isinstance(verdict, Close):
@@ -165,6 +169,13 @@ def _refused(approval: Approval, refusal: ConsumeRefusal) -> NotNow | Closing:
                 "the provider takes no consumption, which it has shown to know or which WAKEGATE_CONSUMPTION=always"
                 " asks for; ask whoever runs it",
             )
+
+
+def _shows_consumption(execution: Execution, answer: Reading | ConsumeRefusal) -> bool:
+    """Whether only a provider that knows consumption answers like this."""
+    if isinstance(answer, ConsumeRefusal):
+        return answer is not ConsumeRefusal.UNSUPPORTED
+    return answer.request.id == execution.request_id and answer.request.consumption is not None
 
 
 def _not_ours() -> Closing:

@@ -47,6 +47,9 @@ class Owed(ABC):
         """Tell it once, or put it off."""
         structlog.contextvars.bind_contextvars(execution_id=execution.execution_id)
         instance = await self._store.instance(execution.provider, execution.instance_id)
+        if instance.state == "retired":  # it ended, or was leased, while that happened
+            await self._forget(execution)
+            return
         try:
             source = self._sources.of(instance)
             with self._stop.interruptible():
@@ -98,6 +101,10 @@ class Owed(ABC):
     @abstractmethod
     async def _give_up(self, execution: Execution, problem: str) -> None:
         """Owe it no more: it could not be told in all the time that there is."""
+
+    @abstractmethod
+    async def _forget(self, execution: Execution) -> None:
+        """Owe it no more: without the instance's credential nothing can be told."""
 
     @abstractmethod
     async def _retry(self, execution: Execution, due_at: int) -> None:

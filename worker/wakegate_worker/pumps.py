@@ -54,7 +54,7 @@ def pump_adoptions(resuming: Resuming, settings: Settings, stop: Stop) -> list[P
     return [
         Pump(
             "resume",
-            slots=Slots(wake_programs.AT_ONCE * len(settings.resumers)),
+            slots=Slots(wake_programs.AT_ONCE * (len(settings.resumers) + 1)),  # room to look when all of them run
             take=resuming.take,
             handle=resuming.handle,
             wait=functools.partial(stop.pause, settings.sweep_seconds),

@@ -42,6 +42,9 @@ class Reporting(Owed):
         detail = f"the provider could not be told {status} in eight days: {problem}"
         await self._store.report_settled(execution.execution_id, self._now(), given_up=detail)
 
+    async def _forget(self, execution: Execution) -> None:
+        await self._store.report_settled(execution.execution_id, self._now())
+
     async def _retry(self, execution: Execution, due_at: int) -> None:
         await self._store.report_retry(execution.execution_id, due_at)
 

@@ -20,11 +20,13 @@ from wakegate_worker import wake_entry
 
 def main(entry_point: str, directory: str) -> int:
     """Make the resumer and call it; return the exit code."""
+    if directory:
+        sys.path.insert(0, directory)  # the SDK may be there, too
     try:
         import agentapprovalprotocol  # noqa: F401 (the harness's own dependency)
     except ImportError as error:
         return wake_entry.tell(error, wake_entry.NOT_FOUND)
-    return wake_entry.main(entry_point, directory, _resume)
+    return wake_entry.main(entry_point, "", _resume)
 
 
 def _resume(function: Callable[[], Any], message: Mapping[str, Any]) -> None:

@@ -99,9 +99,9 @@ class Resumption:
             elif isinstance(verdict, NotYet):
                 await self.release(execution, verdict.due_at, verdict.problem, approval=approval_of(reading.request))
             elif verdict.closing.reason == Refusal.TIME_IN_FUTURE and await self._is_slow(reading):
-                await self._slow(execution, reading)
+                await self._slow(execution, source, reading)
             elif verdict.closing.state is State.LAPSED:
-                await self.close(execution, await self._consuming.lapsed(execution, verdict.closing, source, reading))
+                await self._lapse(execution, verdict.closing, source, reading)
             else:
                 await self.close(execution, verdict.closing)
 
@@ -150,7 +150,7 @@ class Resumption:
         self, execution: Execution, source: DecisionSource, approval: Approval, reading: Reading
     ) -> None:
         """Start the call, or permit its harness to: what can be known without spending anything is found out first."""
-        if not await self._is_in_time(execution, approval, reading):
+        if not await self._is_in_time(execution, source, approval, reading):
             return
         prepared = None
         try:
@@ -162,22 +162,29 @@ class Resumption:
         cleared = await self._consume(execution, source, approval, reading)
         if cleared is None:
             return
-        if cleared.reading is not reading and not await self._is_in_time(execution, cleared.approval, cleared.reading):
+        approval, is_new = cleared.approval, cleared.reading is not reading
+        if is_new and not await self._is_in_time(execution, source, approval, cleared.reading):
             return
         if prepared is None:
-            begun = await self._permit(execution, cleared.approval, cleared.reading)
+            begun = await self._permit(execution, approval, cleared.reading)
         else:
-            begun = await self._starting.start(execution, cleared.approval, prepared, cleared.reading)
+            begun = await self._starting.start(execution, approval, prepared, cleared.reading)
         if not begun:
-            await self._in_vain(execution, cleared.approval.consumed_at)
+            await self._in_vain(execution, approval.consumed_at)
 
-    async def _is_in_time(self, execution: Execution, approval: Approval, reading: Reading) -> bool:
+    async def _is_in_time(
+        self, execution: Execution, source: DecisionSource, approval: Approval, reading: Reading
+    ) -> bool:
         verdict = await self._starting.check_time(approval, reading)
         if verdict is ClockVerdict.LAPSED:
-            await self.close(execution, lapsed(approval))
+            await self._lapse(execution, lapsed(approval), source, reading)
         elif verdict is not ClockVerdict.IN_TIME:
             await self._not_now(execution, approval, str(verdict), hint=_HINTS[verdict])
         return verdict is ClockVerdict.IN_TIME
+
+    async def _lapse(self, execution: Execution, closing: Closing, source: DecisionSource, reading: Reading) -> None:
+        """End a call whose approval is over, by whatever clock; it may have been consumed from here all the same."""
+        await self.close(execution, await self._consuming.lapsed(execution, closing, source, reading))
 
     async def _consume(
         self, execution: Execution, source: DecisionSource, approval: Approval, reading: Reading
@@ -236,11 +243,11 @@ class Resumption:
                 return True
         return await self._clock.is_behind()
 
-    async def _slow(self, execution: Execution, reading: Reading) -> None:
+    async def _slow(self, execution: Execution, source: DecisionSource, reading: Reading) -> None:
         """Wait for this host's clock to be corrected, until the approval ends by the provider's."""
         approval, server_now = approval_of(reading.request), _server_now(reading)
         if approval is not None and server_now is not None and server_now >= approval.expires_at:
-            await self.close(execution, lapsed(approval))
+            await self._lapse(execution, lapsed(approval), source, reading)
             return
         problem = ClockVerdict.CLOCK_BEHIND
         due_at = self._soon(execution, problem)

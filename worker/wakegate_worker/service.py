@@ -56,7 +56,7 @@ async def serve(settings: Settings, *, ready: Callable[[], None] | None = None) 
         loop.add_signal_handler(number, requested)
     try:
         async with working(settings, stop) as worker, watched(manager, worker.probe, _doing(worker.tools)):
-            _tell_ready(worker.tools)
+            _tell_ready(worker.tools, settings.resumers)
             _spare_collector()
             if ready is not None:
                 ready()
@@ -79,15 +79,16 @@ def _doing(tools: Mapping[str, Tool]) -> str:
     return f"working; tools: {', '.join(sorted(tools)) or 'none'}"
 
 
-def _tell_ready(tools: Mapping[str, Tool]) -> None:
-    if not tools:
+def _tell_ready(tools: Mapping[str, Tool], resumers: Iterable[str]) -> None:
+    resumed = ", ".join(sorted(resumers))
+    if not tools and not resumed:
         log.warning(
             "no tools registered: only harness-run calls can run",
             action="load_tools",
             hint="name their modules in WAKEGATE_TOOLS",
         )
     names = ", ".join(f"{name}@{tools[name].version}" for name in sorted(tools))
-    log.info("ready", action="ready", tools=names or "none")
+    log.info("ready", action="ready", tools=names or "none", **({"resumers": resumed} if resumed else {}))
 
 
 async def _tell_of_held(store: Store) -> None:

@@ -1,10 +1,12 @@
 """The keeper: a process of its own that runs one program for one wake, within bounds, and tells how that ended.
 
-A script of the standard library alone, `wake_keeper.py SECONDS DIRECTORY PROGRAM [ARGUMENT]...`, run by the worker with
-the environment that the program is to have. Its standard input is a number, a line ending and so many bytes, which the
-program gets as its own standard input; then it stays open for as long as somebody wants the answer. That is one JSON
-object on standard output: how the program `ended`, its `status`, the end of what it wrote to standard error, and
-whether something was `left` that could not be ended.
+A script of the standard library alone, `wake_keeper.py SECONDS HELD DIRECTORY PROGRAM [ARGUMENT]...`, run by the worker
+with the environment that the program is to have. Its standard input is a number, a line ending and so many bytes, which
+the program gets as its own standard input; then it stays open for as long as somebody wants the answer. HELD is when
+the program is ended, by the system's monotonic clock; every further line on standard input is a new such time, so that
+a worker that is itself stopped need not be there for it. The answer is one JSON object on standard output: how the
+program `ended`, its `status`, the end of what it wrote to standard error, and whether something was `left` that could
+not be ended.
 
 Nothing that the program has started outlives it: not when it ends, not past its time, and not when the worker dies,
 which closes the input. (docs/decisions/0014)
@@ -31,20 +33,21 @@ END_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, sig
 """What tells the keeper to end: whatever would end it by itself, and leave behind what it keeps."""
 END_S = 2.0
 """Seconds in which everything that was started has to be gone, once it is killed."""
+_LEFT_ALONE = float("-inf")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def main(seconds: str, directory: str, *argv: str) -> None:
+def main(seconds: str, held: str, directory: str, *argv: str) -> None:
     """Keep one program, and tell how it ended."""
     message = _message()
     if message is None:
         return
     with contextlib.suppress(OSError):  # nobody listens any more
-        os.write(1, json.dumps(_keep(argv, directory, float(seconds), message)).encode() + b"\n")
+        os.write(1, json.dumps(_keep(argv, directory, float(seconds), float(held), message)).encode() + b"\n")
 
 
-def _keep(argv: tuple[str, ...], directory: str, seconds: float, message: IO[bytes]) -> dict[str, Any]:
+def _keep(argv: tuple[str, ...], directory: str, seconds: float, held: float, message: IO[bytes]) -> dict[str, Any]:
     signals, prctl = _signals(), _prctl()
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     keeper = os.getpid()
@@ -62,10 +65,10 @@ def _keep(argv: tuple[str, ...], directory: str, seconds: float, message: IO[byt
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         return {"ended": "not_started", "status": 0, "stderr": _why(error, directory), "left": False}
-    return _watch(child, signals, time.monotonic() + seconds)
+    return _watch(child, signals, time.monotonic() + seconds, held)
 
 
-def _watch(child: "subprocess.Popen[bytes]", signals: socket.socket, until: float) -> dict[str, Any]:
+def _watch(child: "subprocess.Popen[bytes]", signals: socket.socket, until: float, held: float) -> dict[str, Any]:
     """Wait for the program's end, or end it; then end everything that it has left."""
     tail = bytearray()
     errors = child.stderr.fileno() if child.stderr else -1
@@ -74,18 +77,28 @@ def _watch(child: "subprocess.Popen[bytes]", signals: socket.socket, until: floa
     with selectors.DefaultSelector() as selector:
         for source in (0, signals, errors):
             selector.register(source, selectors.EVENT_READ)
-        while (left := until - time.monotonic()) > 0:
+        while (left := min(until, held) - time.monotonic()) > 0:
             ready = {key.fd for key, _ in selector.select(left)}
             if errors in ready and not _drain(errors, tail):
                 selector.unregister(errors)
-            if (0 in ready and not os.read(0, 1)) or (signals.fileno() in ready and _told_to_end(signals)):
+            if 0 in ready:
+                held = _held()
+            if held == _LEFT_ALONE or (signals.fileno() in ready and _told_to_end(signals)):
                 ended = "left_alone"
                 break
             if (done := os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
                 ended, status = "exited" if done.si_code == os.CLD_EXITED else "killed", done.si_status
                 break
+    if ended == "timeout" and held < until:
+        ended = "not_held"
     _drain(errors, tail)
     return {"ended": ended, "status": status, "stderr": tail.decode("utf-8", "replace"), "left": not _end(child)}
+
+
+def _held() -> float:
+    """Return until when the program may run by the last line that came in."""
+    lines = os.read(0, 65_536).split()
+    return float(lines[-1]) if lines else _LEFT_ALONE
 
 
 def _end(child: "subprocess.Popen[bytes]") -> bool:

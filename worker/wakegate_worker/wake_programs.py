@@ -64,7 +64,31 @@ def of_resumer(framework: str, entry_point: str, directory: Path | None, timeout
     return Program("resumer", framework, argv, _absolute(directory) or "/", timeout)
 
 
-async def run(program: Program, wake_id: str, message: bytes) -> Ended:
+class NotHeld(Exception):
+    """A program was ended because it was held no longer."""
+
+
+class Hold:
+    """Until when a program may run, on this system's monotonic clock: its keeper ends it then, asked or not."""
+
+    def __init__(self, until: float) -> None:
+        """Take the first end, in seconds."""
+        self.until = until
+        self._keeper: asyncio.StreamWriter | None = None
+
+    def lengthen(self, until: float) -> None:
+        """Let it run until then."""
+        self.until = until
+        if self._keeper is not None and not self._keeper.is_closing():
+            self._keeper.write(b"%r\n" % until)
+
+    def tell(self, keeper: asyncio.StreamWriter) -> None:
+        """Tell a keeper from now on; it has its message."""
+        self._keeper = keeper
+        self.lengthen(self.until)
+
+
+async def run(program: Program, wake_id: str, message: bytes, hold: Hold | None = None) -> Ended:
     """Run a program for one wake, in a process without anything of this one, and say how it ended.
 
     Cancelled, it ends the program first.
@@ -73,11 +97,15 @@ async def run(program: Program, wake_id: str, message: bytes) -> Ended:
         program: what to run.
         wake_id: what the program finds in `WAKEGATE_WAKE_ID`.
         message: its standard input.
+        hold: until when it may run, whatever its own time is.
+
+    Raises:
+        NotHeld: it was ended because it was held no longer.
     """
     try:
         await fault_points.passing("wake.begin", program.kind)
         keeper = await asyncio.create_subprocess_exec(
-            *_keeper(program), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            *_keeper(program, hold), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL, env=environment(wake_id), cwd="/", start_new_session=True,
         )  # fmt: skip
     except OSError as error:
@@ -86,7 +114,9 @@ async def run(program: Program, wake_id: str, message: bytes) -> Ended:
         return Ended("program_not_started", "this locale cannot name it")
     try:
         async with asyncio.timeout(program.timeout + GRACE_S):
-            report = await _report(keeper, message)
+            report = await _report(keeper, message, hold)
+            if report.get("ended") == "not_held":
+                raise NotHeld
             await fault_points.passing("wake.end", program.kind)
     except TimeoutError:
         return Ended("timeout")
@@ -116,9 +146,9 @@ def tell_of_missing(targets: Iterable[WakeTarget]) -> None:
             )
 
 
-def _keeper(program: Program) -> list[str]:
-    seconds = f"{program.timeout}"
-    return [sys.executable, "-I", "-S", _script(wake_keeper), seconds, program.directory, *program.argv]
+def _keeper(program: Program, hold: Hold | None) -> list[str]:
+    seconds, held = f"{program.timeout}", "inf" if hold is None else f"{hold.until}"
+    return [sys.executable, "-I", "-S", _script(wake_keeper), seconds, held, program.directory, *program.argv]
 
 
 def _python(script: Any, entry_point: str, directory: Path | None) -> tuple[str, ...]:
@@ -133,13 +163,15 @@ def _script(module: Any) -> str:
     return str(Path(module.__file__).absolute())
 
 
-async def _report(keeper: asyncio.subprocess.Process, message: bytes) -> dict[str, Any]:
+async def _report(keeper: asyncio.subprocess.Process, message: bytes, hold: Hold | None) -> dict[str, Any]:
     """Hand the message over and return what the keeper tells; nothing if it was killed."""
     if keeper.stdin is None or keeper.stdout is None:
         return {}
     with contextlib.suppress(ConnectionError):
         keeper.stdin.write(b"%d\n%b" % (len(message), message))
         await keeper.stdin.drain()
+        if hold is not None:
+            hold.tell(keeper.stdin)
     try:
         report = json.loads(await keeper.stdout.readline())
     except ValueError:

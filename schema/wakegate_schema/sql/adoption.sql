@@ -51,12 +51,18 @@ UPDATE adoption SET run_began_at = :at, run_until = :until, due_at = :until, run
 WHERE number = :number AND lease_number = :lease_number AND state = 'owed';
 
 -- name: adoption_keep
+-- Not for an instance that was retired meanwhile: its run is ended, and only then is the thread free.
 UPDATE adoption SET run_until = :until, due_at = :until
-WHERE number = :number AND lease_number = :lease_number AND run_until > :at;
+WHERE number = :number AND lease_number = :lease_number AND run_until > :at AND NOT EXISTS (
+    SELECT 1 FROM instance
+    WHERE instance.provider = adoption.provider AND instance.instance_id = adoption.instance_id
+        AND instance.state = 'retired'
+);
 
 -- name: adoption_again
 UPDATE adoption
-SET due_at = :due_at, run_until = NULL, problem = :problem, tries = CASE WHEN :failed = 1 THEN tries + 1 ELSE 0 END,
+SET due_at = :due_at, run_until = NULL, problem = CASE WHEN :failed + :ended > 0 THEN :problem ELSE problem END,
+    tries = CASE WHEN :failed = 1 THEN tries + 1 WHEN :ended = 1 THEN 0 ELSE tries END,
     last_end = COALESCE(:end, last_end), well_runs = well_runs + :well
 WHERE number = :number AND lease_number = :lease_number AND state = 'owed';
 
@@ -86,10 +92,11 @@ UPDATE adoption SET due_at = {least}(due_at, :at)
 WHERE provider = :provider AND instance_id = :instance_id AND due_at IS NOT NULL AND run_until IS NULL;
 
 -- name: instance_end_adoptions
--- Without its credential nothing can be read any more.
+-- Without its credential nothing can be read any more. One that runs is ended by its worker, once its run is.
 UPDATE adoption
 SET state = 'ended', reason = 'instance_retired', ended_at = :at, due_at = NULL, run_until = NULL, problem = NULL, tries = 0
-WHERE provider = :provider AND instance_id = :instance_id AND due_at IS NOT NULL;
+WHERE provider = :provider AND instance_id = :instance_id AND due_at IS NOT NULL
+    AND (run_until IS NULL OR run_until <= :at);
 
 -- name: bring_forward_adoptions
 UPDATE adoption SET due_at = :at WHERE due_at > :beyond AND run_until IS NULL;
@@ -98,12 +105,13 @@ UPDATE adoption SET due_at = :at WHERE due_at > :beyond AND run_until IS NULL;
 UPDATE adoption SET due_at = :beyond, run_until = :beyond WHERE run_until > :beyond;
 
 -- name: adoptions_give_up
--- Those that no worker can resume are leased by nobody, who could end them.
+-- Those that no worker can resume are leased by nobody, who could end them; the last one's may have died in a run.
 UPDATE adoption
-SET state = 'ended', reason = 'given_up', ended_at = :at, due_at = NULL, problem = NULL, tries = 0
+SET state = 'ended', reason = 'given_up', ended_at = :at, due_at = NULL, run_until = NULL, problem = NULL, tries = 0,
+    last_end = CASE WHEN run_until IS NULL THEN last_end ELSE 'badly' END
 WHERE number IN (
     SELECT number FROM adoption
-    WHERE due_at IS NOT NULL AND run_until IS NULL AND created_at <= :before ORDER BY due_at LIMIT :limit
+    WHERE due_at IS NOT NULL AND (run_until IS NULL OR run_until <= :at) AND created_at <= :before ORDER BY due_at LIMIT :limit
 );
 
 -- name: prune_adoptions

@@ -21,7 +21,12 @@ SELECT
     (SELECT MIN(cancel_due_at) FROM execution WHERE cancel_due_at IS NOT NULL) AS cancel_due,
     (SELECT MIN(report_due_at) FROM execution WHERE report_due_at IS NOT NULL) AS report_due,
     (SELECT MIN(due_at) FROM adoption WHERE due_at IS NOT NULL
-        AND (framework IS NULL OR framework IN (SELECT framework FROM worker_resumer))) AS adoption_due,
+        AND (framework IS NULL OR framework IN (SELECT framework FROM worker_resumer))
+        AND NOT EXISTS (
+            SELECT 1 FROM adoption AS other
+            WHERE other.framework = adoption.framework AND other.thread = adoption.thread
+                AND other.run_until IS NOT NULL AND other.number <> adoption.number
+        )) AS adoption_due,
     (SELECT MIN(due_at) FROM wake WHERE due_at IS NOT NULL) AS wake_due;
 
 -- name: told

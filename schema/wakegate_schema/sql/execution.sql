@@ -107,8 +107,8 @@ RETURNING execution.execution_id;
 -- A due_at before the lease's end was set by a notification meanwhile: the execution is due now. One that is passed on
 -- is due from now, not from then, or the others would have no head start.
 -- An approval that could not be used yet is pinned: the trigger lets no later answer move its end.
-WITH item (execution_id, number, due_at, problem, at, pass_on, decided_at, expires_at) AS
-    {batch text, bigint, bigint, text, bigint, bigint, bigint, bigint}
+WITH item (execution_id, number, due_at, problem, at, pass_on, decided_at, expires_at, consumed_at) AS
+    {batch text, bigint, bigint, text, bigint, bigint, bigint, bigint, bigint}
 UPDATE execution
 SET due_at = CASE
         WHEN execution.due_at >= lease_until THEN item.due_at WHEN item.pass_on = 1 THEN item.at
@@ -117,7 +117,8 @@ SET due_at = CASE
     lease_until = NULL, lease_owner = CASE WHEN item.pass_on = 1 THEN lease_owner END, problem = item.problem,
     tries = CASE WHEN item.problem IS NULL THEN 0 ELSE tries + 1 END,
     decided_at = COALESCE(execution.decided_at, item.decided_at),
-    expires_at = COALESCE(execution.expires_at, item.expires_at)
+    expires_at = COALESCE(execution.expires_at, item.expires_at),
+    consumed_at = COALESCE(execution.consumed_at, item.consumed_at)
 FROM item
 WHERE execution.execution_id = item.execution_id AND lease_number = item.number AND lease_until > item.at
     AND state || '' IN ('saved', 'submitting', 'waiting')

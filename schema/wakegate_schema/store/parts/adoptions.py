@@ -25,7 +25,7 @@ class Adoptions(Part):
     async def lease_adoptions(self, frameworks: Sequence[str], limit: int, at: int, until: int) -> list[Adoption]:
         """Lease up to `limit` adoptions that are due, each due again at `until`.
 
-        Those of these frameworks, and those whose framework is not known yet.
+        Those of these frameworks, and those whose framework is not known yet; not while a run has their thread.
         """
         return await self._writer.do(adoptions.take, (tuple(frameworks), limit, at, until))
 
@@ -49,7 +49,8 @@ class Adoptions(Part):
     ) -> bool:
         """Give lease and thread back and look again at `due_at`; `end` is how a run has ended, if one has.
 
-        A `problem` counts as a try that brought nothing; None clears both. False when the lease was lost.
+        A `problem` counts as a try that brought nothing; a run that has ended without one clears both, and neither
+        leaves both as they are. False when the lease was lost.
         """
         return await self._writer.do(adoptions.again, (lease, due_at, problem, end))
 

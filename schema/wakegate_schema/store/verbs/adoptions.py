@@ -85,8 +85,11 @@ def keep(tx: Transaction, item: tuple[AdoptionLease, int, int]) -> bool:
 def again(tx: Transaction, item: tuple[AdoptionLease, int, str | None, RunEnd | None]) -> bool:
     """Give the lease and the thread back; look again later."""
     lease, due_at, problem, end = item
-    params = {"due_at": due_at, "problem": problem, "failed": int(problem is not None), "end": end}
-    return tx.change("adoption_again", {**_key(lease), **params, "well": int(end == "well")}) == 1
+    params = {
+        "due_at": due_at, "problem": problem, "failed": int(problem is not None), "end": end,
+        "ended": int(end is not None), "well": int(end == "well"),
+    }  # fmt: skip
+    return tx.change("adoption_again", {**_key(lease), **params}) == 1
 
 
 @each

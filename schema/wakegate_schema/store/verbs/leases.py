@@ -65,6 +65,7 @@ def release(tx: Transaction, items: Sequence[tuple[Lease, int, str | None, int, 
         (
             lease.execution_id, lease.number, due_at, problem, at, int(pass_on),
             None if approval is None else approval.decided_at, None if approval is None else approval.expires_at,
+            None if approval is None else approval.consumed_at,
         )
         for lease, due_at, problem, at, pass_on, approval in items
     ]  # fmt: skip

@@ -1,5 +1,9 @@
 -- oldest: 4
 
+-- Functions keep the search path that they are made under: the store's schema, and nothing that others may put before it.
+
+SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true);
+
 -- When the provider says that we consumed an approval (AAP, consumption), and whether it is owed a word of the outcome.
 
 ALTER TABLE execution ADD COLUMN consumed_at BIGINT;
